@@ -32,6 +32,12 @@ MODELS: Final[tuple[type[BaseModel], ...]] = (
 )
 """What is published, and unions that are only parts of it."""
 
+EXAMPLES: Final[Mapping[str, type[BaseModel]]] = {
+    **test_golden.GOLDEN_CASES,
+    **test_golden.LENIENT_CASES,
+    "capability_manifest": CapabilityManifest,
+}
+"""The message of each golden file."""
 GOLDEN: Final = Path(test_golden.__file__).parent / "golden"
 GROUPS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "Requests and answers": (
@@ -142,7 +148,7 @@ def _default(field: str, schema: Json, required: set[str]) -> str:
 
 def examples_of(name: str) -> Iterator[str]:
     """The golden files of a message, each after its name."""
-    for file, model in (*test_golden.GOLDEN_CASES.items(), ("capability_manifest", CapabilityManifest)):
+    for file, model in EXAMPLES.items():
         if model.__name__ == name:
             yield f"`{file}.json`:\n"
             yield f"```json\n{(GOLDEN / f'{file}.json').read_text(encoding='utf-8').strip()}\n```\n"

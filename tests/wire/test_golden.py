@@ -41,11 +41,6 @@ GOLDEN_CASES: dict[str, type[Message]] = {
     "client_capabilities_voice": ClientCapabilities,
     "client_capabilities_web": ClientCapabilities,
     "compatibility_report": CompatibilityReport,
-    "content_audio": ContentBlock,
-    "content_image": ContentBlock,
-    "content_resource": ContentBlock,
-    "content_resource_link": ContentBlock,
-    "content_text": ContentBlock,
     "conversation": Conversation,
     "emulation_config": EmulationConfig,
     "emulation_report": EmulationReport,
@@ -58,13 +53,9 @@ GOLDEN_CASES: dict[str, type[Message]] = {
     "health_check_response": HealthCheckResponse,
     "identity": Identity,
     "inspection_report": InspectionReport,
-    "key_change": KeyChange,
-    "key_info": KeyInfo,
-    "key_list": KeyList,
     "key_request": KeyRequest,
     "negotiation_result": NegotiationResult,
     "negotiation_result_with_reasons": NegotiationResult,
-    "new_key": NewKey,
     "packet_close": StreamPacket,
     "packet_delta": StreamPacket,
     "packet_error": StreamPacket,
@@ -73,7 +64,6 @@ GOLDEN_CASES: dict[str, type[Message]] = {
     "plan_response": PlanResponse,
     "plan_response_refusal": PlanResponse,
     "problem_body": ProblemBody,
-    "receipt": Receipt,
     "receipt_verification": ReceiptVerification,
     "service_capabilities": ServiceCapabilities,
     "service_request": ServiceRequest,
@@ -82,11 +72,25 @@ GOLDEN_CASES: dict[str, type[Message]] = {
     "session_context": SessionContext,
     "stream_error": StreamError,
     "usage_report": UsageReport,
-    "work_order": WorkOrder,
 }
 
+LENIENT_CASES: dict[str, type[Message]] = {
+    "content_audio": ContentBlock,
+    "content_image": ContentBlock,
+    "content_resource": ContentBlock,
+    "content_resource_link": ContentBlock,
+    "content_text": ContentBlock,
+    "key_change": KeyChange,
+    "key_info": KeyInfo,
+    "key_list": KeyList,
+    "new_key": NewKey,
+    "receipt": Receipt,
+    "work_order": WorkOrder,
+}
+"""Messages with values of any type, with parts that ACP says to ignore if they are malformed, or only written by us."""
 
-@pytest.mark.parametrize(("name", "model"), GOLDEN_CASES.items())
+
+@pytest.mark.parametrize(("name", "model"), [*GOLDEN_CASES.items(), *LENIENT_CASES.items()])
 def test_a_golden_message_is_written_as_it_was_read(name: str, model: type[Message]):
     raw = (GOLDEN / f"{name}.json").read_bytes()
     message = model.parse(raw)
@@ -96,4 +100,4 @@ def test_a_golden_message_is_written_as_it_was_read(name: str, model: type[Messa
 
 
 def test_every_golden_file_is_in_the_table():
-    assert {path.stem for path in GOLDEN.glob("*.json")} == {*GOLDEN_CASES, "capability_manifest"}
+    assert {path.stem for path in GOLDEN.glob("*.json")} == {*GOLDEN_CASES, *LENIENT_CASES, "capability_manifest"}
