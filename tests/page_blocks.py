@@ -1,8 +1,8 @@
 """Runs the blocks of a documentation page as its reader would: in order, in one folder, each file where the page says.
 
 A sentence that ends with a file name in backticks and a colon names the file of the block below it. A block of shell
-commands that begins with `accord serve` starts a service, which ends with the page; any other one is run to its end. The
-`text` or `json` block below it is what it prints, on standard output and standard error.
+commands that begins with `accord serve` starts a service, which ends with the page; any other one, and any program, is run
+to its end. The `text` or `json` block below it is what it prints, on standard output and standard error.
 """
 
 import json
@@ -18,10 +18,12 @@ from typing import Any, Final
 
 DOCS: Final = Path(__file__).parent.parent / "docs"
 WAIT_S: Final = 30
+INTERPRETERS: Final = {"sh": ("sh", "-c"), "python": (sys.executable, "-c")}
 FILE_NAME: Final = re.compile(r"`([\w./-]+)`:\s*$")
 CHANGING: Final = (
     (re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"), "UUID"),
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)"), "TIME"),
+    (re.compile(r"\d+\.\d+ (ms|s)\b"), r"0 \1"),
     (re.compile(r"\b[0-9a-f]{12}(?:[0-9a-f]{52})?\b"), "HASH"),
     (re.compile(r'("(?:duration_ms|last)":\s*)[^,}\s]+'), r"\1…"),
 )
@@ -78,8 +80,8 @@ class Reader:
                     (self.folder / block.file_name).write_text(block.text, encoding="utf-8")
                 elif block.language == "sh" and block.text.startswith("accord serve"):
                     self.serve(block.text.strip())
-                elif block.language == "sh":
-                    printed = self.run(block.text)
+                elif block.language in INTERPRETERS:
+                    printed = self.run(block.text, *INTERPRETERS[block.language])
                     following = blocks[at + 1] if at + 1 < len(blocks) else None
                     if following is not None and following.language in ("text", "json") and not following.file_name:
                         done.append((block.text, following.text, printed))
@@ -111,12 +113,12 @@ class Reader:
         assert found is not None
         self.addresses[f"http://127.0.0.1:{named[1] if named else 8000}"] = found[0]
 
-    def run(self, command: str) -> str:
-        """Run a block of shell commands; gives what it prints, with the addresses of the page."""
+    def run(self, command: str, *interpreter: str) -> str:
+        """Run a block of shell commands, or of another language; gives what it prints, with the addresses of the page."""
         for shown, real in self.addresses.items():
             command = command.replace(shown, real)
         done = subprocess.run(
-            ["sh", "-c", command],
+            [*(interpreter or INTERPRETERS["sh"]), command],
             cwd=self.folder,
             env=self._environ,
             stdout=subprocess.PIPE,

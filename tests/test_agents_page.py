@@ -18,7 +18,7 @@ from accord.engine import Dispatcher, Engine
 from accord.errors import ERROR_FACTS, ErrorCode
 from accord.wire.packet import DeltaPacket, EventPacket, StreamPacket
 from accord.wire.work import EndPiece, ToolCallPiece
-from tests.engine.playing import IMAGE, asking, played
+from tests.engine.playing import IMAGE, asking, played, said
 from tests.page_blocks import DOCS, read_blocks
 
 PAGE = (DOCS / "agents.md").read_text(encoding="utf-8")
@@ -91,3 +91,12 @@ def test_each_failure_has_the_status_that_the_page_says():
     listed = dict(re.findall(r"the error `(\w+)`.*\| (\d+) \|$", table, flags=re.MULTILINE))
     assert listed == {code: str(ERROR_FACTS[ErrorCode(code)].http) for code in listed}
     assert len(listed) == 5
+
+
+def test_the_agent_of_the_page_about_editors_asks_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (code,) = [block.text for block in read_blocks("acp.md") if "turn.permission" in block.text]
+    file = tmp_path / "agent_that_cleans.py"
+    file.write_text(code, encoding="utf-8")
+    packets = played(Engine(load_agent(f"{file}:agent"), Dispatcher([])).begin(asking("Clean up")))
+    assert said(packets) == "The user said: nobody."

@@ -22,7 +22,7 @@ MANIFESTS: list[dict[str, Any]] = [
 ]
 PODS = {m["metadata"]["name"]: m["spec"]["template"]["spec"] for m in MANIFESTS if "template" in m.get("spec", {})}
 CLOSING_S = 5.0
-"""How long a server may take for its connections after the drain (docs/http.md)."""
+"""How long a server may take for its connections after the drain (docs/service.md)."""
 PRE_STOP_S = 5.0
 DURATION = re.compile(r"(\d+)s")
 

@@ -125,13 +125,15 @@ def test_every_call_of_accord_names_a_command_and_options_that_exist(path: Path)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=named)
-def test_every_configuration_and_every_json_object_on_a_page_can_be_read(path: Path):
+def test_every_configuration_json_object_and_program_on_a_page_can_be_read(path: Path):
     for block in read_blocks(str(path.relative_to(DOCS))):
         if block.language == "toml":
             text = block.text if "[[backends]]" in block.text or "[" not in block.text else SOME_BACKENDS + block.text
             assert read_config(text).config, block.text
         elif block.language == "json" and block.text[0] in "[{":
             json.loads(block.text)
+        elif block.language == "python":
+            compile(block.text, path.name, "exec")
 
 
 @pytest.fixture(scope="module")
