@@ -23,7 +23,7 @@ FILE_NAME: Final = re.compile(r"`([\w./-]+)`:\s*$")
 CHANGING: Final = (
     (re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"), "UUID"),
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)"), "TIME"),
-    (re.compile(r"\d+\.\d+ (ms|s)\b"), r"0 \1"),
+    (re.compile(r"\d+\.\d+ ?(ms|s)\b"), r"0 \1"),
     (re.compile(r"\b[0-9a-f]{12}(?:[0-9a-f]{52})?\b"), "HASH"),
     (re.compile(r'("(?:duration_ms|last)":\s*)[^,}\s]+'), r"\1…"),
 )

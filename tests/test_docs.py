@@ -132,7 +132,7 @@ def test_every_configuration_json_object_and_program_on_a_page_can_be_read(path:
             assert read_config(text).config, block.text
         elif block.language == "json" and block.text[0] in "[{":
             json.loads(block.text)
-        elif block.language == "python":
+        elif block.language == "python" and path.parent == DOCS:  # the reference has signatures
             compile(block.text, path.name, "exec")
 
 
