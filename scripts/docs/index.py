@@ -6,7 +6,7 @@ from scripts.docs.markdown import head, table
 
 INTRODUCTION: Final = """
 What is on these pages is taken from the code, so that it is never older than the code. To learn how to use Accord,
-begin with the [README](../../README.md) and the guides beside this folder.
+begin with the [guides](../README.md).
 """
 REFERENCE: Final = {
     "messages.md": "Every message with its fields and an example.",

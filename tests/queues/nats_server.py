@@ -59,7 +59,7 @@ class NatsServer:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen([program, "-c", self._config], stdout=log, stderr=log)
         until = time.monotonic() + START_LIMIT_S
-        while not self._listens():
+        while not listens(self.port):
             assert self.is_running, self.log.read_text()[-2_000:]
             assert time.monotonic() < until, "nats-server does not listen"
             time.sleep(0.01)
@@ -94,14 +94,6 @@ class NatsServer:
             self._send(signal.SIGCONT)
             self._send(number)
             self._process.wait(START_LIMIT_S)
-
-    def _listens(self) -> bool:
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
-                connection.settimeout(1)
-                return connection.recv(4) == b"INFO"
-        except OSError:
-            return False
 
 
 class NatsCluster:
@@ -148,6 +140,16 @@ class NatsCluster:
                     await client.close()
         except (NatsError, OSError, TimeoutError):
             return {}
+
+
+def listens(port: int) -> bool:
+    """Whether a server greets its clients at this port."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1) as connection:
+            connection.settimeout(1)
+            return connection.recv(4) == b"INFO"
+    except OSError:
+        return False
 
 
 async def connect(url: str) -> Client:

@@ -4,9 +4,9 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +16,7 @@ import aiohttp
 import nats
 import pytest
 
-from tests.queues.nats_server import free_port
+from tests.queues.nats_server import free_port, listens
 from tests.stores.postgres_server import running_server
 
 # The annotations of the client are incomplete.
@@ -52,12 +52,11 @@ def port(tmp_path: Path) -> Iterator[int]:
     program = [Path(sys.executable).parent / "nats-server", "-c", folder / "nats.conf", "-l", folder / "log"]
     with subprocess.Popen(program, env={**os.environ, **environ}) as process:
         try:
-            for _ in range(1_000):
-                with socket.socket() as probe:
-                    probe.settimeout(WAIT_S)
-                    if probe.connect_ex(("127.0.0.1", number)) == 0 and probe.recv(4) == b"INFO":
-                        break
-            assert process.poll() is None
+            until = time.monotonic() + WAIT_S
+            while not listens(number):
+                assert process.poll() is None
+                assert time.monotonic() < until, "nats-server does not listen"
+                time.sleep(0.01)
             yield number
         finally:
             process.kill()
