@@ -38,6 +38,11 @@ def test_without_a_file_there_are_the_defaults(tmp_path: Path):
     assert load_config(environ={}, folder=tmp_path).file is None
 
 
+def test_a_device_can_be_named_and_the_null_device_is_the_empty_configuration(folder: Path):
+    loaded = load_config("/dev/null", environ={}, folder=folder)
+    assert loaded.config == load_config(environ={}, folder=folder / "nowhere").config
+
+
 MISTAKES: list[tuple[str | None, dict[str, str], str]] = [
     ("none.toml", {}, "{}/none.toml: No such file; `accord config init {}/none.toml` writes one"),
     (

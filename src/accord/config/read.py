@@ -105,7 +105,7 @@ def find_config(given: str | None, environ: Mapping[str, str], folder: Path) -> 
     place = named if given is not None else f"env {CONFIG_VARIABLE}: {named}"
     if Path(named).is_dir():
         raise UsageError(f"{place}: is a directory; name the file in it, such as {Path(named) / FILE_NAME}")
-    if not Path(named).is_file():
+    if not Path(named).exists():  # also a device or a pipe: `--config /dev/null` is the empty configuration
         raise UsageError(f"{place}: No such file; `accord config init {named}` writes one")
     return named
 
