@@ -7,7 +7,7 @@ RUNNABLE := $(VENV)/.runnable
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models page docs-tables draw screenshots measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-scale bench-stores bench-views bench-wire demo-gateways clean
+.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock dist sbom schemas models page docs-tables draw screenshots measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-scale bench-stores bench-views bench-wire demo-gateways clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,8 +50,19 @@ format: $(READY) ## Format the code and apply safe fixes
 
 LOCK := $(BIN)/uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header --quiet
 lock: $(READY) ## Renew both locks from pyproject.toml (UPGRADE=1 takes newer versions)
-	$(LOCK) --all-extras --group dev --group bench $(if $(UPGRADE),--upgrade) --output-file requirements.lock
+	$(LOCK) --all-extras --group dev --group bench --group release $(if $(UPGRADE),--upgrade) --output-file requirements.lock
 	$(LOCK) --extra serve --group run --constraint requirements.lock --output-file requirements-run.lock
+
+dist: $(READY) ## Build the source distribution, and the wheel from it, into dist/
+	rm -rf dist
+	$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist
+
+sbom: $(READY) ## Write a bill of materials (CycloneDX) of the package with all extras to build/sbom.json
+	@mkdir -p build
+	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet \
+		--constraint requirements.lock --output-file build/package.lock
+	$(BIN)/cyclonedx-py requirements build/package.lock --pyproject pyproject.toml --mc-type library --output-reproducible \
+		--output-format JSON --output-file build/sbom.json
 
 schemas: $(READY) ## Write the JSON Schema of every message, the OpenAPI and the AsyncAPI document to build/schemas
 	$(BIN)/accord schemas build/schemas
