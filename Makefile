@@ -60,8 +60,19 @@ format: $(READY) ## Format the code and apply safe fixes
 
 LOCK := $(BIN)/uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header --quiet
 lock: $(READY) ## Renew both locks from pyproject.toml (UPGRADE=1 takes newer versions)
-	$(LOCK) --all-extras --group dev --group bench $(if $(UPGRADE),--upgrade) --output-file requirements.lock
+	$(LOCK) --all-extras --group dev --group bench --group release $(if $(UPGRADE),--upgrade) --output-file requirements.lock
 	$(LOCK) --extra serve --group run --constraint requirements.lock --output-file requirements-run.lock
+
+dist: $(READY) ## Build the source distribution, and the wheel from it, into dist/
+	rm -rf dist
+	$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist
+
+sbom: $(READY) ## Write a bill of materials (CycloneDX) of the package with all extras to build/sbom.json
+	@mkdir -p build
+	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet \
+		--constraint requirements.lock --output-file build/package.lock
+	$(BIN)/cyclonedx-py requirements build/package.lock --pyproject pyproject.toml --mc-type library --output-reproducible \
+		--output-format JSON --output-file build/sbom.json
 
 schemas: $(READY) ## Write the JSON Schema of every message, the OpenAPI and the AsyncAPI document to build/schemas
 	$(BIN)/accord schemas build/schemas

@@ -1,9 +1,10 @@
-"""Build the wheel and install it into a fresh environment that has the packages it declares, and no others.
+"""Build the wheel, and install it into fresh environments: with the packages that an extra declares, and no others.
 
 Nothing is downloaded: the declared packages, and those that they declare in turn, are links to the ones that the tests
 run with. An import of anything else fails there, as it would for a user.
 """
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -18,7 +19,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent.parent
+UV = Path(sys.executable).with_name("uv")
 INSTALL_S = 50
+NAME = "accord-agents"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +37,42 @@ class Installation:
         return self.environment / "bin"
 
     @property
+    def python(self) -> Path:
+        return self.commands / "python"
+
+    @property
     def packages(self) -> Path:
-        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-        return self.environment / "lib" / version / "site-packages"
+        [folder] = self.environment.glob("lib/python*/site-packages")
+        return folder
 
 
-def install(folder: Path) -> Installation:
-    """Return the installation in this folder, made if needed."""
-    installed = Installation(next(folder.glob("*.whl"), folder / "none"), folder / "environment")
-    finished = folder / "finished"
-    if finished.exists():
-        return installed
-    _run("hatchling", "build", "--target", "wheel", "--directory", str(folder))
+def build_wheel(folder: Path) -> Path:
+    """Return the wheel in this folder, built if needed; only one of several processes builds it."""
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "built").exists():
+            run(sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder))
+            (folder / "built").touch()
     [wheel] = folder.glob("*.whl")
-    installed = Installation(wheel, folder / "environment")
-    _run("venv", "--without-pip", str(installed.environment))
-    for required in _with_dependencies(requirements_of(wheel)):
-        _link(required, installed.packages)
-    # Without --no-deps: pip itself checks that everything which the wheel declares is there.
-    _run("pip", "--python", str(installed.commands / "python"), "install", "--quiet", "--no-index", str(wheel))
-    finished.touch()
+    return wheel
+
+
+def install(folder: Path, extra: str) -> Installation:
+    """Return the installation with this extra ("" for the library alone) in this folder, made if needed."""
+    wheel = build_wheel(folder)
+    installed = Installation(wheel, folder / f"environment-{extra}")
+    with (folder / f"lock-{extra}").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (installed.environment / "finished").exists():
+            run(sys.executable, "-m", "venv", "--without-pip", str(installed.environment))
+            wanted = f"{NAME}[{extra}]" if extra else NAME
+            for required in _with_dependencies(wanted, requirements_of(wheel)):
+                _link(required, installed.packages)
+            # Without --no-deps: pip itself checks that everything which the wheel declares is there.
+            pip = (sys.executable, "-m", "pip", "--python", str(installed.python))
+            run(*pip, "install", "--quiet", "--no-index", f"{wanted} @ {wheel.as_uri()}")
+            (installed.environment / "finished").touch()
     return installed
 
 
@@ -64,21 +83,26 @@ def requirements_of(wheel: Path) -> list[str]:
         return message_from_bytes(archive.read(name)).get_all("Requires-Dist", [])
 
 
-def _with_dependencies(requirements: list[str]) -> Iterator[Distribution]:
-    """Yield these requirements and their dependencies, each once; extras only where a requirement names them."""
-    waiting = [(text, "") for text in requirements]
+def _with_dependencies(wanted: str, own: list[str]) -> Iterator[Distribution]:
+    """Yield what this requirement needs, each once; extras only where a requirement names them.
+
+    `own` is what the wheel requires: its extras name each other.
+    """
+    waiting = [(wanted, "")]
     seen: set[tuple[str, str]] = set()
     while waiting:
         text, extra = waiting.pop()
-        wanted = Requirement(text)
-        if wanted.marker is not None and not wanted.marker.evaluate({"extra": extra}):
+        requirement = Requirement(text)
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
             continue
-        found = distribution(wanted.name)
-        for each in ("", *wanted.extras):
-            if (key := (canonicalize_name(wanted.name), each)) not in seen:
+        is_own = requirement.name == NAME
+        found = distribution(requirement.name)
+        for each in ("", *requirement.extras):
+            if (key := (canonicalize_name(requirement.name), each)) not in seen:
                 seen.add(key)
-                waiting += [(text, each) for text in found.requires or ()]
-                yield found
+                waiting += [(text, each) for text in (own if is_own else found.requires or ())]
+                if not is_own:
+                    yield found
 
 
 def _link(package: Distribution, packages: Path) -> None:
@@ -87,10 +111,11 @@ def _link(package: Distribution, packages: Path) -> None:
             (packages / name).symlink_to(Path(str(package.locate_file(name))))
 
 
-def _run(module: str, *arguments: str) -> None:
+def run(*command: str, timeout_s: float = INSTALL_S) -> str:
+    """Run this in the checkout, without the settings of the environment that runs the tests; return its output."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_"))}
-    command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(
-        command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=INSTALL_S, check=False
+        command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=timeout_s, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
