@@ -85,6 +85,24 @@ def test_other_commands_name_the_extra_in_one_sentence(user_with: UserWith, argu
     assert errors.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("extra", "program"),
+    [
+        ("images", "import accord.images, PIL.Image"),
+        ("nats", "import accord.queues.nats.connection"),
+        ("oidc", "import accord.servers.http.oidc"),
+        ("otel", "import accord, opentelemetry.trace"),
+        ("postgres", "import accord.stores.postgres"),
+        (
+            "signing",
+            "from pathlib import Path; from accord.assembly.signing import make_key; make_key(Path('key.pem'))",
+        ),
+    ],
+)
+def test_each_other_extra_brings_what_its_part_needs(user_with: UserWith, extra: str, program: str):
+    assert user_with(extra).run("python", "-W", "error", "-c", program).stdout == ""
+
+
 def test_all_has_everything(user_with: UserWith):
     user = user_with("all")
     user.write("import_all.py", IMPORT_ALL)
