@@ -70,14 +70,20 @@ def within(task: Callable[[], Awaitable[Any]]) -> Any:
 @asynccontextmanager
 async def served(application: Application) -> AsyncGenerator[str]:
     """The application on a real server in this loop; gives its address."""
-    server = make_server(application)
+    server, stopped = make_server(application), asyncio.Event()
+
+    async def wait_until_stopped() -> None:
+        await server.on_tick(0)
+        await stopped.wait()
+
+    server.main_loop = wait_until_stopped  # its own one looks ten times a second whether it should stop
     running = asyncio.create_task(server.serve())
     try:
         yield await address_of(server)
     finally:
         application.service.is_draining = True
         await application.service.sessions.drain(0)
-        server.should_exit = True
+        stopped.set()
         await running
 
 
