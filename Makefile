@@ -33,7 +33,7 @@ slow-tests: $(READY) $(VENV)/commonmark.json $(VENV)/peers/.ready $(VENV)/chromi
 	$(BIN)/python -m tests.slow build/times
 
 test-peers: $(VENV)/heavy/.ready $(VENV)/clients/.ready ## Run ours against real agents and clients that take a while to install
-	ACCORD_PEERS=$(VENV)/heavy ACCORD_CLIENTS=$(VENV)/clients $(BIN)/python -m pytest -n 0 --timeout 600 tests/peers/heavy
+	ACCORD_PEERS=$(VENV)/heavy ACCORD_CLIENTS=$(VENV)/clients $(BIN)/python -m pytest -n 0 --timeout 600 tests/peers/heavy $(ARGS)
 
 test-roles: $(READY) ## Install the wheel into a fresh environment and walk the paths of its five kinds of users
 	ACCORD_ROLES=1 $(BIN)/python -m pytest --timeout 180 tests/roles $(ARGS)

@@ -78,4 +78,8 @@ def run(*command: str | Path, capture: bool = False, environ: Mapping[str, str] 
 
 
 if __name__ == "__main__":
-    install(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])
+    try:
+        install(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])
+    except KeyboardInterrupt:
+        print("Interrupted. The next time it begins from nothing.", file=sys.stderr)
+        sys.exit(130)
