@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\# .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(RUNNABLE) ## Serve the demo agent with its page at http://127.0.0.1:8000, and print a command that asks it (ARGS="--port 0")
 	@echo 'For the command accord in another terminal: . $(BIN)/activate' >&2
