@@ -34,19 +34,13 @@ LARGE_BYTES: Final = 1 << 20
 
 
 @lru_cache(maxsize=256)
-def environment_proxy_for(origin: str) -> str | None:
-    """Return the proxy for an origin such as `https://models.example`, or None; a wrong setting is `UpstreamError`."""
+def find_target(address: str) -> tuple[URL, str | None]:
+    """Return an address as aiohttp takes it, and the proxy for it; a wrong setting of a proxy is `UpstreamError`."""
+    url = URL(address, encoded=True)
     try:
-        return environment_proxy(origin)
+        return url, environment_proxy(str(url.origin()))
     except UsageError as error:
         raise UpstreamError(Failure.UNREACHABLE, error.message) from None
-
-
-@lru_cache(maxsize=256)
-def _target(address: str) -> tuple[URL, str | None]:
-    """Return the address as aiohttp takes it, and the proxy for it."""
-    url = URL(address, encoded=True)
-    return url, environment_proxy_for(str(url.origin()))
 
 
 class AiohttpUpstream:
@@ -73,7 +67,7 @@ class AiohttpUpstream:
                 cookie_jar=DummyCookieJar(),
             )
         try:
-            url, proxy = _target(request.url)
+            url, proxy = find_target(request.url)
             async with asyncio.timeout(self._timeouts.first_byte_s):
                 # A redirect would send the prompt and the key to a server that the operator did not choose.
                 reply = await self._session.request(

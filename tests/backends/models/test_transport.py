@@ -11,7 +11,7 @@ import trustme
 
 from accord.backends.failure import EndpointError, Failure
 from accord.backends.model import ModelBackend
-from accord.backends.upstream_aiohttp import environment_proxy_for
+from accord.backends.upstream_aiohttp import find_target
 from accord.engine import RunningTurn
 from accord.wire.packet import StreamPacket
 from accord.wire.work import TextPiece
@@ -28,9 +28,9 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for word in PROXY_WORDS:
         monkeypatch.delenv(word, raising=False)
         monkeypatch.delenv(word.upper(), raising=False)
-    environment_proxy_for.cache_clear()
+    find_target.cache_clear()
     yield
-    environment_proxy_for.cache_clear()
+    find_target.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_a_missing_or_wrong_proxy_is_unreachable(transport: str, monkeypatch: py
     with FaultyServer(in_turn(STREAMED)) as server:
         for named in ("http://127.0.0.1:9", "socks5://127.0.0.1:9"):
             monkeypatch.setenv("http_proxy", named)
-            environment_proxy_for.cache_clear()
+            find_target.cache_clear()
             assert failure_of(model(server.url, transport)) is Failure.UNREACHABLE
     assert server.seen == []
 
