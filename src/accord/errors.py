@@ -367,7 +367,7 @@ class ConfigError(UsageError):
 
     def __init__(self, problems: Sequence[ConfigProblem]) -> None:
         self.problems: Final = tuple(problems)
-        listed = [{"place": problem.place, "key": problem.key, "told": problem.message} for problem in self.problems]
+        listed = [{"place": problem.place, "key": problem.key, "message": problem.message} for problem in self.problems]
         super().__init__("\n".join(map(str, self.problems)), details={"mistakes": listed})
 
 

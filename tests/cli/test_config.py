@@ -95,7 +95,7 @@ def test_mistakes_are_printed_as_json(folder: Path):
     assert json.loads(done.stdout) == {
         "valid": False,
         "mistakes": [
-            {"place": "accord.toml:1:1", "key": "policy", "told": "expected one of strict, standard, permissive"}
+            {"place": "accord.toml:1:1", "key": "policy", "message": "expected one of strict, standard, permissive"}
         ],
     }
 
