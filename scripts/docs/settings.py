@@ -13,8 +13,8 @@ from scripts.docs.schema_text import type_text
 from scripts.docs.source import attribute_texts
 
 from accord.config.check import ANY, TABLES
-from accord.config.model import KEY_PREFIX, Config
-from accord.config.read import CONFIG_VARIABLE, STORE_URL_VARIABLE, VARIABLES
+from accord.config.model import KEY_PREFIX, QUEUE_URL_VARIABLE, STORE_URL_VARIABLE, Config
+from accord.config.read import CONFIG_VARIABLE, VARIABLES
 from accord.config.trust import STATE_VARIABLE
 
 FLAGS: Final[Mapping[tuple[str, ...], tuple[str, str]]] = {
@@ -32,7 +32,7 @@ OTHER_VARIABLES: Final[Mapping[str, str]] = {
     CONFIG_VARIABLE: "The configuration to read if no `--config` is given.",
     STATE_VARIABLE: "The folder of the session store and of what is trusted, instead of the user's state folder.",
     STORE_URL_VARIABLE: "The address of PostgreSQL, unless `store.url_env` names another variable.",
-    "ACCORD_QUEUE_URL": "The address of NATS, unless `queue.url_env` names another variable.",
+    QUEUE_URL_VARIABLE: "The address of NATS, unless `queue.url_env` names another variable.",
     f"{KEY_PREFIX}<BACKEND>": "The key of a backend, whose name is in capitals with `_` for other characters than "
     "letters and digits; it counts before `key_env`.",
 }

@@ -72,3 +72,9 @@ def test_a_misspelled_variable_is_reported():
     assert find_misspelled_variables(environ) == [
         "env ACCORD_POLCY: this variable is not used; did you mean ACCORD_POLICY?"
     ]
+
+
+def test_a_misspelled_variable_with_an_address_is_reported():
+    assert find_misspelled_variables({"ACCORD_QUEUE_URI": "x", "ACCORD_QUEUE_URL": "x"}) == [
+        "env ACCORD_QUEUE_URI: this variable is not used; did you mean ACCORD_QUEUE_URL?"
+    ]

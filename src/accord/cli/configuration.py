@@ -5,19 +5,16 @@ import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 import typer
 
 from accord.config import LoadedConfig, QueueKind, StoreKind, load_config
+from accord.config.model import QUEUE_URL_VARIABLE, STORE_URL_VARIABLE
 from accord.config.trust import describe_effects, is_trusted, trust
 from accord.errors import UsageError
 from accord.terminal import escape_line
-
-STORE_VARIABLE: Final = "ACCORD_STORE_URL"
-QUEUE_VARIABLE: Final = "ACCORD_QUEUE_URL"
-"""Variables that hold the addresses of --store and --queue."""
 
 
 def load(
@@ -68,9 +65,9 @@ def _store_flags(store: str | None) -> list[tuple[tuple[str, ...], Any, str]]:
         return []
     if is_postgres(store):
         # Addresses may have passwords, which a configuration never holds.
-        os.environ[STORE_VARIABLE] = store
+        os.environ[STORE_URL_VARIABLE] = store
         kind = (("store", "kind"), StoreKind.POSTGRES.value, "--store")
-        return [kind, (("store", "url_env"), STORE_VARIABLE, "--store")]
+        return [kind, (("store", "url_env"), STORE_URL_VARIABLE, "--store")]
     if "://" in store:
         raise UsageError(
             f"--store {store.partition('://')[0]}://…: expected a file, or postgresql://user@host/database"
@@ -89,9 +86,9 @@ def _queue_flags(queue: str | None) -> list[tuple[tuple[str, ...], Any, str]]:
         return [(("queue", "kind"), QueueKind.POSTGRES.value, "--queue")]
     if urlsplit(queue).scheme not in ("nats", "tls"):
         raise UsageError("--queue: expected nats://host:4222, tls://host:4222 or postgresql://user@host/database")
-    os.environ[QUEUE_VARIABLE] = queue
+    os.environ[QUEUE_URL_VARIABLE] = queue
     kind = (("queue", "kind"), QueueKind.NATS.value, "--queue")
-    return [kind, (("queue", "url_env"), QUEUE_VARIABLE, "--queue")]
+    return [kind, (("queue", "url_env"), QUEUE_URL_VARIABLE, "--queue")]
 
 
 def _confirm_trust(loaded: LoadedConfig) -> None:

@@ -30,6 +30,9 @@ from accord.wire.plan import UnknownPolicy, WorkPolicy
 
 BUILT_IN_AGENTS: Final = ("demo", "relay")
 """Agents that need no entry in `[agents]`."""
+STORE_URL_VARIABLE: Final = "ACCORD_STORE_URL"
+QUEUE_URL_VARIABLE: Final = "ACCORD_QUEUE_URL"
+"""The variables with the addresses of PostgreSQL and NATS, unless the configuration names others."""
 KEY_PREFIX: Final = "ACCORD_KEY_"
 """Prefix of a variable that holds the key of the backend named after it; it counts before `key_env`."""
 
@@ -294,7 +297,7 @@ class StoreConfig(ConfigTable, frozen=True):
     """Where sessions are kept: in a file (sqlite), a database (postgres), or the memory of the process (memory)."""
     path: Annotated[str, Field(min_length=1)] | None = None
     """The SQLite file, relative to this file; by default `accord.db` in the user's state folder."""
-    url_env: Variable = "ACCORD_STORE_URL"
+    url_env: Variable = STORE_URL_VARIABLE
     """The environment variable that holds the address of PostgreSQL."""
 
     @model_validator(mode="after")
@@ -323,7 +326,7 @@ class QueueConfig(ConfigTable, frozen=True):
 
     kind: QueueKind = QueueKind.NONE
     """What hands turns to workers: `nats`, `postgres` (the store's database), or nothing, so that servers run them."""
-    url_env: Variable = "ACCORD_QUEUE_URL"
+    url_env: Variable = QUEUE_URL_VARIABLE
     """The environment variable that holds the address of NATS; several addresses are separated by commas."""
     prefix: Annotated[str, _matches(_PREFIX, "letters, digits, dashes and underscores")] = "accord"
     """First part of every subject and stream, so that several services can share a NATS."""

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from accord.config.check import explain_errors, find_unknown_keys
 from accord.config.locate import KeyPath, locate
-from accord.config.model import KEY_PREFIX, Config
+from accord.config.model import KEY_PREFIX, QUEUE_URL_VARIABLE, STORE_URL_VARIABLE, Config
 from accord.config.origin import LoadedConfig, Origin, OriginKind, Override, format_key
 from accord.config.trust import STATE_VARIABLE
 from accord.core.vocabulary import closest
@@ -24,8 +24,7 @@ from accord.errors import ConfigError, ConfigProblem, UsageError
 
 FILE_NAME: Final = "accord.toml"
 CONFIG_VARIABLE: Final = "ACCORD_CONFIG"
-STORE_URL_VARIABLE: Final = "ACCORD_STORE_URL"
-OTHER_VARIABLES: Final = (CONFIG_VARIABLE, STORE_URL_VARIABLE, STATE_VARIABLE)
+OTHER_VARIABLES: Final = (CONFIG_VARIABLE, STORE_URL_VARIABLE, QUEUE_URL_VARIABLE, STATE_VARIABLE)
 """Variables that set no key of the configuration."""
 PREFIX: Final = "ACCORD_"
 BOOLEANS: Final = {
