@@ -54,6 +54,9 @@ check: $(READY) ## Lint, format check, strict types, import layers
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 0 tests/test_house.py
 
+check-fields: $(READY) ## Hold the table of fields to the request types of the newest SDKs: what they can send has a row
+	$(BIN)/python -m scripts.check_fields
+
 format: $(READY) ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -138,6 +141,9 @@ measure: $(READY) ## Print how the source is cut and worded, and what one turn p
 
 docs: $(READY) ## Write everything under docs/ that is made from the code: the reference, the diagrams, tables (tests fail if it is stale)
 	@$(BIN)/python -m scripts.docs
+
+store-fixture: $(READY) ## Write a store of the current schema for the tests of upgrades; every new migration needs one
+	$(BIN)/python -m scripts.store_fixture
 
 screenshots: $(READY) $(VENV)/chromium/.ready ## Make the pictures of the page in docs/ with the demo agent; look at them before you commit them
 	$(BIN)/python -m scripts.screenshots docs

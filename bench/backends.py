@@ -20,8 +20,8 @@ from aiohttp import ClientSession
 from openai import AsyncOpenAI
 
 from accord.agent import Agent, Turn, Yielded
+from accord.apis.chat.codec import ChatCodec
 from accord.backends.model import Endpoint, ModelBackend
-from accord.backends.openai.chat import OpenAiChat
 from accord.backends.upstream_direct import DirectUpstream
 from accord.engine import Dispatcher, Engine
 from accord.ports import SystemClock
@@ -65,7 +65,7 @@ async def served() -> AsyncGenerator[str]:
 async def main() -> int:
     """Print all figures; 1 if a goal is missed."""
     async with served() as url, ClientSession() as session:
-        backend = ModelBackend("m", OpenAiChat(), Endpoint(url, "m", "k"), DirectUpstream(), SystemClock())
+        backend = ModelBackend("m", ChatCodec(), Endpoint(url, "m", "k"), DirectUpstream(), SystemClock())
         theirs = AsyncOpenAI(base_url=url, api_key="k")
         streams = await best(
             {

@@ -41,6 +41,12 @@ def pytest_runtest_setup() -> None:
     os.environ["ACCORD_STATE_DIR"] = f"{STATE}/{next(NUMBERS)}"
 
 
+@pytest.fixture
+def short_path() -> Path:
+    """A folder for sockets, whose paths have at most 103 bytes: `tmp_path` has the names of the user and the test."""
+    return Path(tempfile.mkdtemp(dir=STATE))
+
+
 def pytest_unconfigure() -> None:
     """Remove the state folders."""
     shutil.rmtree(STATE, ignore_errors=True)

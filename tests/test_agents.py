@@ -17,7 +17,16 @@ from accord.ports import SystemClock
 from accord.wire.agent_work import PLAN, TOOL_CALL
 from accord.wire.conversation import TextPart, ToolResultPart, ToolUsePart
 from accord.wire.packet import ErrorPacket, EventPacket
-from accord.wire.work import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, ToolSpec, WorkPiece
+from accord.wire.work import (
+    CitationPiece,
+    EndPiece,
+    MediaPiece,
+    TextPiece,
+    ThinkingPiece,
+    ToolCallPiece,
+    ToolSpec,
+    WorkPiece,
+)
 from tests.engine.test_engine import asking, played, said
 
 STREAMS = {"streaming": "native"}
@@ -34,6 +43,29 @@ def test_the_relay_passes_text_thoughts_and_calls():
     assert [packet.p["type"] for packet in packets if isinstance(packet, EventPacket)] == [
         "thought_trace",
         "user_error",
+    ]
+
+
+def test_the_relay_shows_each_source_once_and_every_medium_that_a_client_may_open():
+    script = [
+        TextPiece(text="a"),
+        CitationPiece(url="https://a.test/1", title="One", quote="words"),
+        MediaPiece(media_type="image/png", data="aGk=", transcript="a dot"),
+        CitationPiece(url="https://a.test/1", title="One again"),
+        CitationPiece(url="https://a.test/2"),
+        CitationPiece(title="without an address"),
+        CitationPiece(url="javascript:alert(1)"),
+        MediaPiece(media_type="image/png", uri="javascript:alert(1)"),
+        MediaPiece(media_type="audio/wav", data=None),
+    ]
+    packets = played(running(relay, ScriptedBackend("a", [script], STREAMS)).begin(asking()))
+    media, sources = (packet.p for packet in packets if isinstance(packet, EventPacket))
+    assert media["data"]["items"] == [
+        {"url": "data:image/png;base64,aGk=", "mime_type": "image/png", "alt_text": "a dot"}
+    ]
+    assert sources["data"]["items"] == [
+        {"source_id": "https://a.test/1", "uri": "https://a.test/1", "title": "One", "snippet": "words"},
+        {"source_id": "https://a.test/2", "uri": "https://a.test/2", "title": "https://a.test/2"},
     ]
 
 

@@ -1,6 +1,7 @@
 """docs/backends.md is right: its configurations can be built, and its backend answers."""
 
 import asyncio
+import inspect
 import re
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -9,18 +10,25 @@ from typing import Any
 
 import pytest
 
+from accord.apis.chat.codec import ChatCodec
+from accord.apis.failure import FAILURE_RULES
+from accord.apis.messages.codec import MessagesCodec
+from accord.apis.responses.codec import ResponsesCodec
 from accord.assembly.parts import build_backends
-from accord.backends.failure import FAILURE_RULES
 from accord.backends.model import Endpoint, ModelBackend
 from accord.backends.model_options import APIS, OPTIONS
 from accord.backends.upstream import UpstreamReply, UpstreamRequest
 from accord.config import read_config
+from accord.core.sse import ServerEvent
+from accord.core.work.fields import TABLE
 from accord.ports import SystemClock
 from accord.wire.conversation import Conversation
+from accord.wire.disposition import Api, Disposition
 from accord.wire.work import EndPiece, TextPiece, WorkOrder
 
 PAGE = (Path(__file__).parent.parent / "docs/backends.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
+PROGRAMS = [body for language, body in BLOCKS if language == "python"]
 ASKED = {"messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]}
 
 
@@ -35,11 +43,6 @@ class Answered:
 
     async def read(self) -> bytes:
         return self._left.pop() if self._left else b""
-
-    async def read_all(self, max_bytes: int) -> bytes:
-        body = await self.read()
-        assert len(body) <= max_bytes
-        return body
 
     async def close(self) -> None:
         self._left.clear()
@@ -86,8 +89,16 @@ def test_every_option_is_listed():
     assert sorted(listed) == sorted(OPTIONS)
 
 
+def test_every_option_of_one_api_is_listed():
+    for api, codec in (("chat", ChatCodec), ("responses", ResponsesCodec), ("messages", MessagesCodec)):
+        text = re.search(rf"^- {api}: (.*?)[;.]$", PAGE, flags=re.DOTALL | re.MULTILINE)
+        assert text is not None
+        named = re.sub(r"\([^)]*\)", "", text[1])
+        assert re.findall(r"`(\w+)`", named) == list(inspect.signature(codec).parameters)
+
+
 def test_the_custom_api_of_the_page_answers():
-    [code] = [body for language, body in BLOCKS if language == "python"]
+    code, _ = PROGRAMS
     assert len(code.splitlines()) <= 40
     names: dict[str, Any] = {}
     exec(code, names)  # noqa: S102 - the page's own example
@@ -100,3 +111,19 @@ def test_the_custom_api_of_the_page_answers():
 
     assert asyncio.run(asyncio.wait_for(answer(), 20)) == [TextPiece(text="Hello yourself"), EndPiece()]
     assert server.requested[0].body == b'{"model":"m","text":"hello"}'
+
+
+def test_the_dialect_of_the_page_follows_its_one_file():
+    names: dict[str, Any] = {}
+    exec(PROGRAMS[1], names)  # noqa: S102 - the page's own example
+    codec = names["CODEC"]()
+    order = WorkOrder(conversation=Conversation.model_validate(ASKED), parameters={"max_tokens": 9, "seed": 7})
+    body = codec.write_request(order, "m").body
+    assert (body["max_tokens"], body["random_seed"]) == (9, 7)
+    assert codec.relayed_body({"seed": 7}, "m", keeps_reasoning=False)[0]["random_seed"] == 7
+    cells = [codec.column.cell(TABLE[Api.CHAT][name]) for name in ("logit_bias", "store")]
+    assert cells == [Disposition.DROPPED, Disposition.DROPPED]
+    reader = codec.answer_reader()
+    chunk = b'{"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "finished"}]}'
+    pieces = [piece for data in (chunk, b"[END]") for piece in reader.feed(ServerEvent(data))]
+    assert [pieces[0], pieces[-1].reason] == [TextPiece(text="Hi"), "end_turn"]

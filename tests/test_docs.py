@@ -23,14 +23,14 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 TEXTS = [*PAGES, *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 NAV: list[dict[str, Any]] = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
-LONG = {"acp-agents.md", "dispositions.md"}
+LONG = {"acp-agents.md", "answers.md", "dispositions.md"}
 """Pages that are tables made by a program."""
 SOME_BACKENDS = "".join(
     f'[[backends]]\nname = "{name}"\nkind = "openai"\nmodel = "m"\nbase_url = "http://localhost/v1"\n'
     for name in ("small", "large", "first", "second", "spare")
 )
 """Those to which tables of groups on the pages refer."""
-MAX_LINES = 350
+MAX_LINES = 400
 CODE_BLOCK = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")

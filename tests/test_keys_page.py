@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from accord.backends.prices import backend_price, shipped_prices
-from accord.config import load_config
+from accord.config import ServerConfig, load_config
+from accord.core.work.backend_call import MAX_COUNT
+from accord.engine.call_costs import OTHER
+from accord.engine.write_behind import BEHIND_S
 from accord.wire.keys import KeyRequest
-from accord.wire.routes import KEY_PATH, KEYS_PATH, USAGE_PATH
+from accord.wire.routes import KEY_PATH, KEYS_PATH, REFUSALS_PATH, USAGE_PATH
 from tests.cli.test_app import accord
 
 PAGE = (Path(__file__).parent.parent / "docs/keys.md").read_text(encoding="utf-8")
@@ -37,7 +40,7 @@ def test_the_configuration_of_the_page_is_valid_and_sets_a_price(tmp_path: Path)
 
 
 def test_the_page_names_every_path_and_a_body_that_is_accepted():
-    for path in (KEYS_PATH, KEY_PATH.replace("key_id", "id"), USAGE_PATH):
+    for path in (KEYS_PATH, KEY_PATH.replace("key_id", "id"), USAGE_PATH, REFUSALS_PATH.replace("backend}", "name}")):
         assert path in PAGE
     found: Any = re.search(r"POST /v1/admin/keys` with `(\{.*?\})`", PAGE)
     KeyRequest.parse(json.dumps(json.loads(found[1])))
@@ -45,3 +48,10 @@ def test_the_page_names_every_path_and_a_body_that_is_accepted():
 
 def test_the_number_of_prices_is_about_right():
     assert 1500 < sum(1 for _ in shipped_prices().names()) < 3000
+
+
+def test_the_figures_of_the_page_are_those_of_the_code():
+    assert f"{MAX_COUNT:,} tokens" in PAGE
+    assert f"`{OTHER}`" in PAGE
+    assert f"`server.lease_s` ({ServerConfig().lease_s:.0f} s)" in PAGE
+    assert BEHIND_S < 0.05

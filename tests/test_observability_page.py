@@ -3,19 +3,22 @@
 import asyncio
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
-from accord.ports import LinkCounts
+from accord.ports import LinkCounts, StoredTotal
 from accord.servers.observability.logs import call_fields
-from accord.servers.observability.metrics import Metrics, WaitingCount
+from accord.servers.observability.metrics import Metrics, StoreReading
 from accord.servers.observability.traces import CALL_TOKENS, call_attributes
 from accord.wire.receipt import OutcomeStatus, Work
+from accord.wire.session import SessionKind
 from tests.receipts import a_body
 from tests.servers.observability.test_status import OneProcessChannel
 from tests.servers.observability.turns import FAILED, REFUSED, a_call, an_eventful_turn, emulating, fallback
 
 PAGE = (Path(__file__).parent.parent / "docs/observability.md").read_text(encoding="utf-8")
-CALLS = [a_call(work={"emulations": emulating("json_mode")}), a_call(outcome=FAILED)]
+ANSWER = [{"part": "work", "disposition": "lost", "reason": "the chat completions API has no place for it"}]
+CALLS = [a_call(work={"emulations": emulating("json_mode"), "answer": ANSWER}), a_call(outcome=FAILED)]
 """Calls in which everything happened that can happen."""
 
 
@@ -33,8 +36,11 @@ async def _one() -> int:
 def test_the_page_lists_every_metric_with_its_labels():
     metrics = Metrics(version="1")
     metrics.report_backends(lambda: {"local": True})
-    waiting = WaitingCount(_one)
+    waiting = StoreReading(_one)
     asyncio.run(waiting.refresh())
+    stored = StoreReading(_no_totals)
+    stored.value = [StoredTotal(SessionKind.CALLS, 1, 1, datetime.now(UTC))]
+    metrics.report_stored(stored)
     metrics.report_links(OneProcessChannel(), LinkCounts(), waiting)
     skipped = fallback("far").model_copy(update={"skipped": True})
     for receipt in (
@@ -73,3 +79,7 @@ def test_the_line_on_the_page_has_fields_that_exist():
     assert line["logger"] == "accord.call"
     assert {*line["fields"]} == known
     assert all(f"`turn {status}`" in PAGE for status in OutcomeStatus)
+
+
+async def _no_totals() -> list[StoredTotal]:
+    return []

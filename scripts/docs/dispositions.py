@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from accord.apis.chat.codec import ChatCodec
+from accord.backends.model_options import dialect_names, load_dialect
 from accord.backends.scripted import ScriptedBackend
 from accord.core.work.emulation.choose import preset_config
 from accord.core.work.fields import TABLE, FieldRow
@@ -18,8 +20,7 @@ from accord.engine.model_calls import ModelCalls
 from accord.errors import RefusedError
 from accord.ports import EvidenceSource, SystemClock
 from accord.servers.http.model_calls import accord_member, label_headers
-from accord.servers.openai.chat_answer import ChatTranslation
-from accord.wire.disposition import Api, BackendApi, FieldPolicy
+from accord.wire.disposition import SERVED, Api, Disposition, FieldPolicy
 
 REQUEST_ID: Final = "0b54d3a2-6b3e-4f0c-9a55-3f1f0c7f7f10"
 SHOWN: Final = ("accord-served-by", "accord-dispositions", "accord-receipt")
@@ -92,10 +93,16 @@ a key; the same request is then refused:
 1. The table below says what the API of the backend can carry.
 2. If the field needs a capability, the backend's manifest decides whether the model has it: if not, tuning is
    dropped, and a contract is emulated if an emulation is configured under `[emulation]` and refused otherwise.
-3. An endpoint that answers 400 and names a tuning field gets the request again without it. That is remembered for ten
-   minutes, and labelled `learned`.
+3. An endpoint that answers 400 and names a tuning field gets the request again without it, labelled `learned`. That is
+   kept for a while (see "What an endpoint refused" in [backends.md](backends.md)). A limit, such as `max_tokens`, is
+   never left out.
 4. Of several backends, requests go to one that has the fewest losses; after a failure, everything is decided again
    for the next one.
+
+5. What the API of the backend requires and the request does not set, Accord chooses: the model's maximum as limit of
+   the answer, an effort. It is labelled `assumed`, with the choice as reason, and stands in no table.
+
+[answers.md](answers.md) has the same for the parts of answers.
 
 `GET /v1/capabilities` has the table and, for each backend of the running service, what becomes of each field now,
 under `model_apis`. `GET /v1/models` and `GET /v1/model/info` list what each model can do.
@@ -114,7 +121,7 @@ class ExampleBackend(ScriptedBackend):
     """The backend of the example: a script in the place of a model behind the Messages API."""
 
     model: str | None = "claude-sonnet-4-5"
-    api_name: str = BackendApi.MESSAGES
+    api_name: str = Api.MESSAGES
 
     @property
     def evidence(self) -> Mapping[str, EvidenceSource]:
@@ -128,7 +135,7 @@ async def answer_example(policy: FieldPolicy) -> ModelCall:
     config = PlanConfig(emulation=preset_config(["json_mode"]))
     calls = ModelCalls(Dispatcher([backend], config=config), lambda _: BackendGroup(("claude",)), SystemClock())
     call = ModelCall(
-        ChatTranslation().parse(REQUEST), REQUEST_ID, "", "", datetime(2026, 1, 1, tzinfo=UTC), 0.0, policy=policy
+        ChatCodec().read_request(REQUEST), REQUEST_ID, "", "", datetime(2026, 1, 1, tzinfo=UTC), 0.0, policy=policy
     )
     await (await calls.answer(call)).close()
     return call
@@ -161,10 +168,10 @@ def table_lines(api: Api) -> Iterator[str]:
     yield ""
     yield f"`{PATHS[api]}`"
     yield ""
-    yield f"| field | kind | {' | '.join(BackendApi)} | capability | note |"
-    yield "|---" * (len(BackendApi) + 4) + "|"
+    yield f"| field | kind | {' | '.join(Api)} | capability | note |"
+    yield "|---" * (len(Api) + 4) + "|"
     for row in TABLE[api].values():
-        cells = (f"{row.cells[kind].value}{'*' * (kind in row.only_unchanged)}" for kind in BackendApi)
+        cells = (f"{row.cells[kind].value}{'*' * (kind in row.only_unchanged)}" for kind in Api)
         capability = f"`{row.capability}`" if row.capability else ""
         name = row.name.replace("|", "\\|")
         yield f"| `{name}` | {row.kind.value} | {' | '.join(cells)} | {capability} | {note_of(row)} |"
@@ -173,9 +180,29 @@ def table_lines(api: Api) -> Iterator[str]:
 def note_of(row: FieldRow) -> str:
     """What else is to be said of a field: the values that ask for nothing, and the note of the table."""
     neutral = ", ".join(f"`{json.dumps(value)}`" for value in row.neutral)
-    return "; ".join(text for text in (f"{neutral} asks for nothing" if neutral else "", row.note) if text)
+    return "; ".join(text for text in (f"{neutral} asks for nothing" if neutral else "", row.note, row.reason) if text)
+
+
+def dialect_lines() -> Iterator[str]:
+    """What becomes of the fields of chat completions at each dialect, where that differs from its API's column."""
+    yield "### Dialects of chat completions"
+    yield ""
+    yield "A backend of one of these kinds has the column `chat`, but for what its servers lack or name otherwise."
+    yield "The same follows for fields of the other APIs that become one of these."
+    yield ""
+    yield "| kind | other names | dropped | refused | emulated | capabilities that it lacks |"
+    yield "|---|---|---|---|---|---|"
+    for name in dialect_names():
+        codec = load_dialect(name)()
+        lacking = {row.name: codec.column.cell(row) for row in TABLE[Api.CHAT].values() if codec.column.lacks_row(row)}
+        fields = ("DROPPED", "REFUSED", "EMULATED")
+        cells = [[row for row, cell in lacking.items() if cell is Disposition[each]] for each in fields]
+        renames = [f"`{ours}` → `{theirs}`" for ours, theirs in codec.dialect.renames.items()]
+        lists = [[f"`{row}`" for row in each] for each in (*cells, sorted(codec.dialect.unsupported))]
+        yield f"| `{name}` | {' | '.join(', '.join(each) for each in (renames, *lists))} |"
 
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([introduction(), *("\n".join(table_lines(api)) + "\n" for api in Api)])
+    tables = [*map(table_lines, SERVED), dialect_lines()]
+    return "\n".join([introduction(), *("\n".join(lines) + "\n" for lines in tables)])

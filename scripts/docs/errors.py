@@ -35,7 +35,7 @@ def page() -> str:
         ]
         for each, facts in ERROR_FACTS.items()
     )
-    names = {number: name for name, number in vars(RpcCode).items() if isinstance(number, int)}
+    names = {number: name for name, number in vars(RpcCode).items() if isinstance(number, int) and name.isupper()}
     numbers = (
         [str(number), name.replace("_", " ").lower(), _codes_of(number)]
         for number, name in sorted(names.items(), reverse=True)

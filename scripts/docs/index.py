@@ -17,6 +17,7 @@ REFERENCE: Final = {
     "http.md": "Every path of the service.",
     "metrics.md": "Every metric and its labels.",
     "python.md": "Every public name of the package.",
+    "../answers.md": "What becomes of each part of an answer of the model APIs.",
     "../dispositions.md": "What becomes of each field of the model APIs.",
     "../asyncapi.yaml": "What travels over the queue, as AsyncAPI.",
 }

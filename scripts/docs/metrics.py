@@ -1,12 +1,13 @@
 """docs/reference/metrics.md: every metric with its labels, from a registry in which each was counted once."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from scripts.docs.markdown import code, head, table
 
 from accord.errors import ErrorCode
-from accord.ports import Channel, LinkCounts
+from accord.ports import Channel, LinkCounts, StoredTotal
 from accord.servers.observability.calls import TOKEN_COUNTS
 from accord.servers.observability.metrics import (
     MAX_KEYS,
@@ -15,11 +16,12 @@ from accord.servers.observability.metrics import (
     METHODS,
     TRANSPORTS,
     Metrics,
-    WaitingCount,
+    StoreReading,
 )
 from accord.wire.adaptation import Rung
-from accord.wire.disposition import Api, Disposition
+from accord.wire.disposition import SERVED, AnswerDisposition, Api, Disposition
 from accord.wire.receipt import OutcomeStatus
+from accord.wire.session import SessionKind
 
 INTRODUCTION: Final = """
 `GET /metrics` answers in the text format of Prometheus. [observability.md](../observability.md) is the guide, also to
@@ -65,17 +67,19 @@ def page() -> str:
 def label_meanings() -> dict[str, str]:
     """What the values of each label are."""
     return {
-        "api": _values(Api),
+        "api": _values(SERVED),
         "backend": f"A backend of the configuration; `none` if no backend got the call. At most {MAX_UNKNOWN}.",
         "capability": f"A name of [capabilities.md](capabilities.md), and at most {MAX_UNKNOWN} others.",
         "code": f"A code of [errors.md](errors.md), such as `{ErrorCode.CAPABILITY_UNSUPPORTED}`.",
-        "disposition": _values(each for each in Disposition if each is not Disposition.NATIVE),
+        "disposition": _values([*list(Disposition)[1:], *list(AnswerDisposition)[1:]]),
         "field": "A field of [dispositions.md](../dispositions.md).",
+        "holds": _values(SessionKind),
         "key": f"The id of a key. At most {MAX_KEYS:,}.",
         "kind": _values(TOKEN_COUNTS),
         "method": _values(METHODS),
         "model": f"The model that answered; `none` if it is not known. At most {MAX_MODELS}.",
         "outcome": _values(OutcomeStatus),
+        "part": "A part of an answer, as the tables of answers name it ([answers.md](../answers.md)).",
         "pid": "The id of the process.",
         "route": "A path of [http.md](http.md), with the names of its parameters.",
         "rung": _values(Rung),
@@ -93,8 +97,11 @@ def counted() -> Metrics:
     """The metrics of a service in which each has been counted once."""
     metrics = Metrics(version="1")
     metrics.report_backends(lambda: {"local": False})
-    waiting = WaitingCount(_no_turns)
+    waiting = StoreReading(_no_turns)
     waiting.value = 0
+    stored = StoreReading(_no_totals)
+    stored.value = [StoredTotal(kind, 1, 1, datetime.now(UTC)) for kind in SessionKind]
+    metrics.report_stored(stored)
     channel: Any = DocumentedChannel()
     typed: Channel = channel
     metrics.report_links(typed, LinkCounts(), waiting)
@@ -104,6 +111,7 @@ def counted() -> Metrics:
         "emulations": {"emulated": [{"capability": "tool_use"}]},
         "usage": {"input_tokens": 1},
         "dispositions": [{"field": "seed", "disposition": "dropped"}],
+        "answer": [{"part": "citations", "disposition": "lost"}],
     }
     call = {"api": Api.CHAT.value, "served_by": "local", "model": "m", "key": "k", "cost_usd": 1.0}
     done = {"outcome": {"status": "done"}, "timings": timings, "work": [work]}
@@ -115,3 +123,7 @@ def counted() -> Metrics:
 
 async def _no_turns() -> int:
     return 0
+
+
+async def _no_totals() -> list[StoredTotal]:
+    return []

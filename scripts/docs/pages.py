@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.docs import (
+    answers,
     asyncapi,
     capabilities,
     commands,
@@ -23,6 +24,7 @@ from scripts.docs.diagrams import ladder, layers, negotiation, packet_order, pip
 DOCS: Final = Path(__file__).parent.parent.parent / "docs"
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "answers.md": answers.page,
     "asyncapi.yaml": asyncapi.page,
     "diagrams/ladder.svg": ladder.page,
     "diagrams/layers.svg": layers.page,

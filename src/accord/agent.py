@@ -166,7 +166,7 @@ class Answer:
 
     async def calls(self) -> list[ToolCallPiece]:
         """The model's tool calls, once the answer has ended."""
-        return [piece async for piece in self.pieces() if isinstance(piece, ToolCallPiece)]
+        return [piece async for piece in self.pieces() if isinstance(piece, ToolCallPiece) and not piece.cut]
 
 
 class Turn:

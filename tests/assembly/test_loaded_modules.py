@@ -23,7 +23,7 @@ IMPORTED = re.compile(r"^import time: .*\| +(\S+)$", re.MULTILINE)
 UNUSED = """
     PIL aiohttp alembic asyncpg cryptography greenlet httpx jinja2 joserfc jsonschema_rs limits mako rich
     sqlalchemy.dialects.postgresql sqlalchemy.orm tkinter tracemalloc unittest
-    accord.acp_tools accord.backends.acp accord.backends.anthropic accord.backends.gemini
+    accord.acp_tools accord.backends.acp accord.apis.gemini.codec
     accord.backends.upstream_aiohttp accord.client accord.console accord.servers.acp accord.stdio
     accord.stores.memory accord.stores.migrations accord.stores.postgres
     accord.wire.acp.draft_update accord.wire.acp.initialize accord.wire.acp.session accord.wire.acp.settings
@@ -57,7 +57,7 @@ def test_a_service_loads_nothing_that_it_does_not_use(tmp_path: Path):
             service.kill()
     assert "Serving demo at" in before
     found = imported_by(before + after)
-    assert {"accord.stores.sqlite", "accord.backends.openai.chat", "uvicorn"} <= found
+    assert {"accord.stores.sqlite", "accord.apis.chat.codec", "uvicorn"} <= found
     assert sorted(name for name in found if any(f"{name}.".startswith(f"{unused}.") for unused in UNUSED)) == []
 
 

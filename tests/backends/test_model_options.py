@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from accord.backends.evidence import BackendEvidence, Evidence
+from accord.backends.evidence import BackendEvidence
 from accord.backends.model_options import APIS, make_upstream, model_backend
 from accord.backends.upstream import UpstreamTimeouts
 from accord.backends.upstream_aiohttp import AiohttpUpstream
 from accord.backends.upstream_direct import DirectUpstream
 from accord.config import BackendConfig, read_config
 from accord.config.probed import add_probed_line
+from accord.core.work.evidence import Evidence
 from accord.errors import ConfigError, UsageError
 from accord.wire.manifest import SupportLevel
 

@@ -4,10 +4,14 @@ import json
 from datetime import date
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accord.apis.chat.codec import ChatCodec
+from accord.apis.messages.codec import MessagesCodec
+from accord.apis.responses.codec import ResponsesCodec
 from accord.backends.prices import (
     ADDRESSES,
     ModelPrice,
@@ -21,6 +25,7 @@ from accord.backends.prices import (
 )
 from accord.config import BackendConfig
 from tests.laws import examples
+from tests.servers.model_apis.recorder import chat_answer, messages_answer, responses_answer
 
 DAY = date(2026, 6, 1)
 PLAIN = ModelPrice(TokenPrice(2.5), TokenPrice(10))
@@ -51,9 +56,49 @@ def test_each_usage_has_its_cost_in_micro_dollars(price: ModelPrice, usage: dict
     assert price.cost(usage) == cost
 
 
+REPORTED: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
+    (
+        ChatCodec(),
+        chat_answer(1)[0],
+        {
+            "prompt_tokens": 1000,
+            "completion_tokens": 0,
+            "prompt_tokens_details": {"cached_tokens": 500, "cache_write_tokens": 100},
+        },
+    ),
+    (
+        ResponsesCodec(),
+        responses_answer()[0],
+        {
+            "input_tokens": 1000,
+            "output_tokens": 0,
+            "input_tokens_details": {"cached_tokens": 500, "cache_write_tokens": 100},
+        },
+    ),
+    (
+        MessagesCodec(),
+        messages_answer()[0],
+        {
+            "input_tokens": 400,
+            "output_tokens": 0,
+            "cache_read_input_tokens": 500,
+            "cache_creation_input_tokens": 100,
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("codec", "answer", "usage"), REPORTED, ids=lambda each: getattr(each, "name", ""))
+def test_what_is_written_to_the_cache_is_paid_translated_or_passed_on(codec: Any, answer: Any, usage: Any):
+    body = json.dumps({**answer, "usage": usage}).encode()
+    watcher = codec.watcher()
+    watcher.note_answer(msgspec.json.decode(body, type=watcher.answer_type))
+    assert FULL.cost(codec.read_answer(body)[-1].usage) == FULL.cost(watcher.summary.usage) == 1725
+
+
 @pytest.mark.parametrize(
     ("tokens", "limit", "cost"),
-    [(0, 0, 0), (1, 0, 2), (1000, 100, 3500), (1000, None, 12_740), (0, None, 10_240), (0, 32_000, 40_960)],
+    [(0, 0, 0), (1, 0, 2), (1000, 100, 3500), (1000, None, 12_740), (0, None, 10_240), (0, 32_000, 40_960), (1, -5, 2)],
 )
 def test_a_request_is_estimated_by_its_length_and_its_limit(tokens: int, limit: int | None, cost: int):
     assert PLAIN.estimate(tokens, limit) == cost

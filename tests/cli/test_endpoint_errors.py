@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from accord.backends.failure import MASK, text_of, without_secrets
+from accord.apis.failure import MASK, text_of, without_secrets
 from tests.servers.process import accord_serve
 from tests.servers.transports import body
 

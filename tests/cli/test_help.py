@@ -113,7 +113,7 @@ def test_a_shell_completes_commands_and_options(words: tuple[str, ...], complete
 def test_the_completion_script_for_bash_is_printed():
     accord_path = Path(sys.executable).with_name("accord")
     # A second command keeps bash from replacing itself: completion looks at the parent process to find the shell.
-    command = ["bash", "-c", f"{accord_path} --show-completion; exit $?"]
+    command = ["bash", "-c", '"$0" --show-completion; exit $?', str(accord_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "complete -o default -F _accord_completion accord" in done.stdout

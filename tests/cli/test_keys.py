@@ -145,10 +145,18 @@ def test_usage_is_printed_as_a_table_as_json_and_as_csv(config: Path):
     assert "0.0025" in table
     done = keys(config, "usage", "--by", "user", "--key", "k", "--csv")
     assert list(csv.reader(done.stdout.splitlines())) == [
-        ["user", "requests", "failed", "input_tokens", "cached_input_tokens", "output_tokens", "cost_usd", "priced_requests"],
-        ["ada", "3", "0", "30", "0", "0", "0.0075", "3"],
+        ["user", "requests", "failed", "input_tokens", "cached_input_tokens", "output_tokens", "cost_usd", "priced_requests", "estimated_requests"],
+        ["ada", "3", "0", "30", "0", "0", "0.0075", "3", "0"],
     ]  # fmt: skip
     assert keys(config, "usage", "--key", "unknown").stdout == "No usage yet\n"
+
+
+def test_no_cell_of_csv_is_a_formula(config: Path):
+    add(config, "ada")
+    models = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "gpt=4"]
+    use(config, *(UsageRecord(key_id="k", user="ada", backend="b", model=model, day=TODAY) for model in models))
+    rows = list(csv.reader(keys(config, "usage", "--by", "model", "--csv").stdout.splitlines()))
+    assert {row[0] for row in rows[1:]} == {"'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\t=1", "gpt=4"}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from accord.assembly.parts import build_engine
+from accord.assembly.parts import KINDS, build_engine
 from accord.assembly.store import make_store
 from accord.cli.configuration import load_if_trusted
 from accord.config import load_config
@@ -115,7 +115,7 @@ def test_expire_needs_an_age(config: Path):
     [
         (
             ("scripted", "telepathy"),
-            "backends.local: kind should be one of acp, anthropic, echo, gemini, openai, scripted",
+            f"backends.local: kind should be one of {', '.join(sorted(KINDS))}",
         ),
         (('["Hello ", "there."]', '"Hello"'), "backends.local: options.script should be a list of strings"),
         (('manifest = "declared"', 'manifest = "m.json"'), "m.json: No such file or directory"),

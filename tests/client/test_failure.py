@@ -1,6 +1,7 @@
 """The meaning of a response that is not a success: the error to raise, and whether to try again."""
 
 import json
+from http import HTTPStatus
 
 import pytest
 from hypothesis import given
@@ -35,7 +36,7 @@ def test_a_problem_body_is_retried_only_if_the_turn_has_not_started(code: ErrorC
         (406, ErrorCode.NOT_ACCEPTABLE, False, "The service answered 406 Not Acceptable"),
         (407, ErrorCode.UNAUTHENTICATED, False, "The service answered 407 Proxy Authentication Required"),
         (409, ErrorCode.REQUEST_CONFLICT, False, "The service answered 409 Conflict"),
-        (413, ErrorCode.TOO_LARGE, False, "The service answered 413 Request Entity Too Large"),
+        (413, ErrorCode.TOO_LARGE, False, f"The service answered 413 {HTTPStatus(413).phrase}"),
         (415, ErrorCode.UNSUPPORTED_MEDIA_TYPE, False, "The service answered 415 Unsupported Media Type"),
         (429, ErrorCode.RATE_LIMIT_EXCEEDED, True, "The service answered 429 Too Many Requests"),
         (500, ErrorCode.INTERNAL, False, "The service answered 500 Internal Server Error"),

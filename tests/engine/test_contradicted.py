@@ -13,8 +13,9 @@ from accord.config import ServerConfig
 from accord.core.work.emulation.choose import EmulationSettings
 from accord.core.work.plan import CONTRADICTED, PlanConfig
 from accord.engine import Dispatcher, Engine, Sessions
-from accord.engine.dispatch import CONTRADICTIONS, WorkRecord
+from accord.engine.dispatch import WorkRecord
 from accord.engine.limits import TurnTimer
+from accord.engine.refusals import CONTRADICTIONS
 from accord.servers.http.information import service_capabilities
 from accord.servers.service import AllowAll, NullObserver, Service
 from accord.stores.memory import MemoryStore
@@ -22,6 +23,7 @@ from accord.wire.emulation import EmulationConfig
 from accord.wire.packet import ErrorPacket
 from accord.wire.plan import Plan, WorkPolicy
 from accord.wire.receipt import Receipt
+from accord.wire.request import ServiceRequest
 from accord.wire.work import EndPiece, TextPiece, ToolCallPiece, WorkOrder
 from tests.engine.playing import STREAMS, asking, engine, played, said, within
 
@@ -121,6 +123,10 @@ def test_calls_and_refusals_are_not_judged(answer: Sequence[Step]):
     assert running.failure is None
 
 
+def numbered(number: int) -> ServiceRequest:
+    return asking().model_copy(update={"request_id": UUID(int=number)})
+
+
 def served(*backends: ScriptedBackend, **options: Any) -> tuple[Sessions, Service]:
     agent = engine(extract).agent
     sessions = Sessions(Engine(agent, Dispatcher(backends, config=PlanConfig(**options))), MemoryStore())
@@ -128,17 +134,22 @@ def served(*backends: ScriptedBackend, **options: Any) -> tuple[Sessions, Servic
 
 
 def test_a_contradicted_capability_is_emulated_from_then_on_and_reported():
-    backend = native(*[WRONG] * CONTRADICTIONS, ["Here you are:\n", *RIGHT])
+    backend = native(*[WRONG] * 2 * CONTRADICTIONS, ["Here you are:\n", *RIGHT])
     sessions, service = served(backend)
-    played(sessions.engine.begin(asking()))
-    again = sessions.engine.begin(asking())
+    for number in (1, 2):
+        played(sessions.engine.begin(numbered(number)))
+    again = sessions.engine.begin(numbered(3))
     assert said(played(again)) == '{"n": 4}'
     assert backend.orders[-1].response_schema is None
     plan = again.work[0].outcome
     assert isinstance(plan, Plan)
-    assert [(rescue.capability, rescue.instead_of) for rescue in plan.offer.rescues] == [(NAME, CONTRADICTED)]
-    (party,) = service_capabilities(service, EmulationConfig()).backends
-    assert party.contradicted == [NAME]
+    (rescue,) = plan.offer.rescues
+    assert rescue.capability == NAME
+    assert rescue.instead_of.startswith(f"{CONTRADICTED} (6 times since 20")
+    found = service_capabilities(service, EmulationConfig())
+    assert [(each.backend, each.capability, each.contradicted) for each in found.remembered] == [("a", NAME, True)]
+    (party,) = found.backends
+    assert party.contradicted is None, "one caller met it, so the others are not told"
     assert party.manifest[NAME].kind == "native"
 
 
@@ -148,7 +159,7 @@ def test_the_receipt_names_what_was_contradicted():
         await sessions.store.open()
         found: list[Receipt] = []
         for number in (1, 2):
-            request = asking().model_copy(update={"request_id": UUID(int=number)})
+            request = numbered(number)
             turn = await sessions.begin(request)
             async for _ in turn.read():
                 pass
@@ -158,13 +169,15 @@ def test_the_receipt_names_what_was_contradicted():
 
     first, second = within(run)
     assert first.outcome.status == "failed"
-    assert json.loads(second.to_json())["work"][0]["backend"]["contradicted"] == [NAME]
+    backends = [json.loads(each.to_json())["work"][0]["backend"] for each in (first, second)]
+    assert [each.get("contradicted") for each in backends] == [None, [NAME]]
 
 
 def test_strict_work_is_refused_once_the_capability_was_contradicted():
     built = engine(extract, native(WRONG), policy=WorkPolicy.STRICT)
-    played(built.begin(asking()))
-    packets = played(built.begin(asking()))
+    for number in (1, 2):
+        played(built.begin(numbered(number)))
+    packets = played(built.begin(numbered(3)))
     (error,) = [packet.p for packet in packets if isinstance(packet, ErrorPacket)]
     assert error.code == "CAPABILITY_UNSUPPORTED"
     assert CONTRADICTED in error.message
@@ -175,11 +188,11 @@ def test_an_answer_that_fits_clears_the_count():
     built = engine(extract, native(*script))
     for _ in range(CONTRADICTIONS):
         assert said(played(built.begin(asking()))) == '{"n": 4}'
-    assert built.dispatcher.contradicted_by("a") == []
+    assert not built.dispatcher.candidate("a", asking().context.user.id).contradicted
 
 
 def test_an_answer_that_was_cut_off_is_no_evidence():
     cut_off: Sequence[Step] = ['{"n": ', EndPiece(reason="max_tokens")]
     built = engine(extract, native(cut_off))
     played(built.begin(asking()))
-    assert built.dispatcher.contradicted_by("a") == []
+    assert not built.dispatcher.candidate("a", asking().context.user.id).contradicted

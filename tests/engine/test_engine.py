@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
@@ -113,22 +114,21 @@ def test_a_permissive_turn_goes_on_without_and_the_backend_is_not_sent_what_it_l
     assert [part.type for part in parts] == ["text", "text"]
 
 
-def test_what_an_endpoint_refuses_is_not_planned_with_again():
-    picky = ScriptedBackend(
-        "picky",
-        [[ScriptedFault("no stop", refused="stop_sequences")], ["never"]],
-        {**STREAMS, "stop_sequences": "native"},
-    )
-    other = ScriptedBackend("other", [["yes"]], {**STREAMS, "stop_sequences": "emulated"})
+def test_what_an_endpoint_refuses_to_a_caller_is_not_planned_with_for_this_caller_again():
+    manifest = {**STREAMS, "image_input": "native"}
+    refusal = [ScriptedFault("no images", refused="image_input")]
+    picky = ScriptedBackend("picky", [refusal, refusal, ["never"]], manifest)
+    other = ScriptedBackend("other", [["yes"]], manifest)
 
-    async def stopping(turn: Turn) -> AsyncIterator[Yielded]:
-        async for text in turn.ask(stop=["END"]):
+    async def look(turn: Turn) -> AsyncIterator[Yielded]:
+        async for text in turn.ask("Look.", content=[{"type": "image", "mimeType": "image/png", "data": "aGk="}]):
             yield text
 
-    made = engine(stopping, picky, other)
-    assert said(played(made.begin(asking()))) == "yes"
-    assert said(played(made.begin(asking()))) == "yes"
-    assert len(picky.orders) == 1
+    made = engine(look, picky, other)
+    for number in (1, 2, 3):
+        request = asking().model_copy(update={"request_id": UUID(int=number)})
+        assert said(played(made.begin(request))) == "yes"
+    assert len(picky.orders) == 2
 
 
 def test_the_preset_stands_in_where_the_operator_opted_in():
@@ -288,19 +288,21 @@ def test_a_reader_that_goes_away_stops_the_backend():
 
 
 def test_a_slow_reader_slows_its_own_backend():
-    backend = ScriptedBackend("a", [[str(number) for number in range(100)]], STREAMS)
-    running = engine(relay, backend).begin(asking())
-    made: list[int] = []
+    backend, made = ScriptedBackend("a", [[str(number) for number in range(100)]], STREAMS), list[str]()
+
+    async def noting(turn: Turn) -> AsyncIterator[Yielded]:
+        async for text in turn.ask():
+            made.append(text)
+            yield text
 
     async def read_slowly() -> None:
-        packets = running.packets()
+        packets = engine(noting, backend).begin(asking()).packets()
         for _ in range(3):
             await anext(packets)
-        made.append(len(running.answer_text))
         await packets.aclose()
 
     within(read_slowly)
-    assert made == [3]
+    assert made == ["0", "1", "2"]
 
 
 def test_errors_are_ours():

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from accord.agent import Turn, Yielded
-from accord.backends.anthropic import AnthropicMessages
-from accord.backends.gemini import Gemini
+from accord.apis.chat.codec import ChatCodec
+from accord.apis.codec import ModelApi
+from accord.apis.gemini.codec import GeminiCodec
+from accord.apis.messages.codec import MessagesCodec
+from accord.apis.responses.codec import ResponsesCodec
 from accord.backends.model import Endpoint, ModelBackend
-from accord.backends.model_api import ModelApi
-from accord.backends.openai import OpenAiChat, OpenAiResponses
 from accord.backends.scripted import EchoBackend, ScriptedBackend
 from accord.core.work.emulation.choose import preset_config
 from accord.ports import Backend, SystemClock
@@ -66,10 +67,10 @@ def test_an_agent_with_a_prompt_or_content_of_its_own_decides_itself(run: Any, l
 
 
 APIS: dict[str, ModelApi] = {
-    "openai chat": OpenAiChat(),
-    "openai responses": OpenAiResponses(),
-    "anthropic": AnthropicMessages(),
-    "gemini": Gemini(),
+    "openai chat": ChatCodec(),
+    "openai responses": ResponsesCodec(),
+    "anthropic": MessagesCodec(),
+    "gemini": GeminiCodec(),
 }
 
 

@@ -30,9 +30,11 @@ class MeasuringStore(MemoryStore):
         await asyncio.sleep(0)
         await super().append_packets(new)
 
-    async def packets(self, request_id: str, *, after_seq: int, limit: int) -> list[PacketRecord]:
+    async def packets(
+        self, request_id: str, *, after_seq: int, limit: int, max_bytes: int | None = None
+    ) -> list[PacketRecord]:
         self.read_pages += 1
-        return await super().packets(request_id, after_seq=after_seq, limit=limit)
+        return await super().packets(request_id, after_seq=after_seq, limit=limit, max_bytes=max_bytes)
 
 
 async def flood(turn: Turn) -> AsyncIterator[Yielded]:

@@ -109,8 +109,12 @@ def test_a_wait_ends_by_its_limit_by_the_time_left_and_by_cancellation():
         timer = TurnTimer()
         with pytest.raises(TimedOutError, match=r"Nothing came from the agent for 0\.01 seconds"):
             await timer.wait("the agent").upto(0.01, asyncio.sleep(60))
+        timer.start(0.01)
+        with pytest.raises(TimedOutError, match=r"The turn took longer than 0\.01 seconds"):
+            await timer.wait("the agent").upto(60, asyncio.sleep(60))
         with pytest.raises(TimedOutError):
-            await timer.wait("the agent", lambda: 0.01).upto(60, asyncio.sleep(60))
+            await timer.wait("the agent").upto(60, asyncio.get_running_loop().create_future())
+        timer = TurnTimer()
         waiting = asyncio.create_task(timer.wait("the agent").upto(60, asyncio.sleep(60)))
         await asyncio.sleep(0)
         timer.cancel()

@@ -8,9 +8,10 @@ from typing import Any
 from pydantic_core import from_json
 
 from accord.agent import Turn, Yielded
-from accord.backends.evidence import Evidence, Layer, manifest_of
+from accord.backends.evidence import manifest_of
 from accord.backends.scripted import ScriptedBackend
 from accord.core.receipt import seal_members, verify
+from accord.core.work.evidence import Evidence, Layer
 from accord.engine.engine import Engine
 from accord.engine.receipt import receipt_content, record_request
 from accord.ports import SystemClock

@@ -5,6 +5,7 @@
 
 import asyncio
 import base64
+import itertools
 import json
 import sys
 import zlib
@@ -16,6 +17,8 @@ from typing import Any, cast
 from uuid import uuid4
 
 import aiohttp
+
+from tests.hostile.endpoint import SAYS_COMMENTS, SAYS_DRIP
 
 MB = 1024 * 1024
 USER = "mallory"
@@ -253,6 +256,132 @@ async def connection_churn(target: Target) -> None:
             pass
 
 
+TEXT_MB = 45
+GROUP = "all"
+"""The name of a group of many backends."""
+
+
+async def call(target: Target, path: str, body: bytes, *lines: str) -> bytes:
+    """Send one request of a model API and read the answer."""
+    head = target.head("POST", path, f"Content-Length: {len(body)}", "Content-Type: application/json", *lines)
+    async with target.connection() as (reader, writer):
+        await send(writer, [head + body], 10)
+        headers = await reader.readuntil(b"\r\n\r\n")
+        length = next((line[15:] for line in headers.lower().splitlines() if line.startswith(b"content-length:")), b"0")
+        return await reader.readexactly(int(length))
+
+
+@cache
+def chat(text: str, times: int, **more: Any) -> bytes:
+    return json.dumps({"model": GROUP, "messages": [{"role": "user", "content": text * times}], **more}).encode()
+
+
+async def long_text(target: Target) -> None:
+    await call(target, "/v1/chat/completions", chat("word and 12, ", TEXT_MB * MB // 13, max_tokens=5))
+
+
+async def long_foreign_text(target: Target) -> None:
+    await call(target, "/v1/chat/completions", chat("\u4e2d\u6587 ", 6 * MB // 13, max_tokens=5))
+
+
+async def long_input(target: Target) -> None:
+    body = json.dumps({"model": GROUP, "input": "word and 12, " * (TEXT_MB * MB // 13)}).encode()
+    await call(target, "/v1/responses", body)
+
+
+async def counted_tokens(target: Target) -> None:
+    await call(target, "/v1/messages/count_tokens", chat("word and 12, ", TEXT_MB * MB // 13))
+
+
+async def chained_responses(target: Target) -> None:
+    """A chain of long responses, and then small requests that continue it."""
+    previous: str | None = None
+    for _ in range(8):
+        body = {"model": GROUP, "input": "x" * MB, "previous_response_id": previous}
+        previous = json.loads(await call(target, "/v1/responses", json.dumps(body).encode())).get("id") or previous
+    small = json.dumps({"model": GROUP, "input": "hi", "previous_response_id": previous}).encode()
+    for _ in range(10):
+        await asyncio.gather(*(call(target, "/v1/responses", small) for _ in range(5)))
+
+
+numbers = itertools.count()
+
+
+async def large_schema(target: Target) -> None:
+    """A schema of nearly the largest size, another one each time."""
+    parts: list[Any] = [{"contains": {"const": f"v{each} {next(numbers)}"}} for each in range(1_300)]
+    schema = {"type": "object", "properties": {"a": {"type": "array", "allOf": parts}}}
+    wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    body = {"model": GROUP, "messages": [{"role": "user", "content": "hi"}], "response_format": wanted}
+    await call(target, "/v1/chat/completions", json.dumps(body).encode())
+
+
+async def dripped_requests(target: Target) -> None:
+    """Two hundred bodies, a byte at a time."""
+
+    async def drip() -> None:
+        head = target.head("POST", "/v1/chat/completions", "Content-Length: 1000", "Content-Type: application/json")
+        async with target.connection() as (_, writer):
+            writer.write(head)
+            for _ in range(100):
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.02)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(200):
+            group.create_task(drip())
+
+
+async def unread_streams(target: Target) -> None:
+    """Streams of a megabyte each that nobody reads."""
+
+    async def leave_unread() -> None:
+        body = chat("word and 12, ", MB // 13, stream=True)
+        head = target.head("POST", "/v1/chat/completions", f"Content-Length: {len(body)}")
+        async with target.connection(limit=1) as (_, writer):
+            await send(writer, [head + body])
+            await asyncio.sleep(2)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(30):
+            group.create_task(leave_unread())
+
+
+async def flood_of_streams(target: Target) -> None:
+    """Fifty streams at once, again and again."""
+
+    async def read() -> None:
+        body = chat("word and 12, ", 100, stream=True)
+        head = target.head("POST", "/v1/chat/completions", f"Content-Length: {len(body)}", "Connection: close")
+        async with target.connection() as (reader, writer):
+            await send(writer, [head + body])
+            await until_closed(reader, 5)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(50):
+            group.create_task(read())
+
+
+async def comments_first(target: Target) -> None:
+    """Requests to endpoints that send many comments before an answer."""
+    body = chat(SAYS_COMMENTS, 1, stream=True)
+    await asyncio.gather(*(call(target, "/v1/chat/completions", body) for _ in range(4)))
+
+
+async def dripping_endpoint(target: Target) -> None:
+    """Two hundred requests to endpoints that never come to an end."""
+
+    async def wait() -> None:
+        body = chat(SAYS_DRIP, 1)
+        head = target.head("POST", "/v1/chat/completions", f"Content-Length: {len(body)}")
+        async with target.connection() as (reader, writer):
+            await send(writer, [head + body])
+            await until_closed(reader, 2)
+
+    await asyncio.gather(*(wait() for _ in range(200)))
+
+
 Attack = Callable[[Target], Awaitable[None]]
 
 ATTACKS: Mapping[str, tuple[str, Attack]] = {
@@ -274,6 +403,17 @@ ATTACKS: Mapping[str, tuple[str, Attack]] = {
     "unfinished headers": ("-", unfinished_headers),
     "bad tokens": ("-", bad_tokens),
     "connection churn": ("-", connection_churn),
+    "long text": ("C13", long_text),
+    "long foreign text": ("C13", long_foreign_text),
+    "long input": ("C13", long_input),
+    "counted tokens": ("C13", counted_tokens),
+    "chained responses": ("C12", chained_responses),
+    "large schema": ("C13", large_schema),
+    "dripped requests": ("C13", dripped_requests),
+    "unread streams": ("C13", unread_streams),
+    "flood of streams": ("C13", flood_of_streams),
+    "comments first": ("C13", comments_first),
+    "dripping endpoint": ("C14", dripping_endpoint),
 }
 """Every attack: the point of the issue that it belongs to, and what it does in one round."""
 

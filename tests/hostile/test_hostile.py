@@ -5,20 +5,23 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 from uuid import uuid4
 
 import aiohttp
 import pytest
 
 from accord.stores.sqlite import SqliteStore
+from accord.wire.keys import KeyRules
 from accord.wire.session import PREFIX, SECRET_BYTES, TokenRecord, token_digest
 from tests.hostile import served_agent
-from tests.hostile.attacks import ATTACKS, USER
+from tests.hostile.attacks import ATTACKS, GROUP, USER
 from tests.servers.process import ServedProcess, accord_serve
 
 SECONDS = float(os.environ.get("ACCORD_HOSTILE_S", "5"))
@@ -42,6 +45,28 @@ options.script = ['{json.dumps(NESTED)}']
 [backends.overrides]
 streaming = "native"
 """
+BACKEND = """
+[[backends]]
+name = "model{number}"
+kind = "openai"
+model = "m"
+base_url = "http://127.0.0.1:{port}/v1"
+options.retries = 0
+[backends.overrides]
+streaming = "native"
+structured_output_json_schema = "native"
+[backends.price]
+input = 0.000001
+output = 0.000001
+"""
+BACKENDS = 12
+
+
+def gateway(port: int) -> str:
+    """The configuration of many backends at this endpoint, in one group."""
+    names = [f"model{number}" for number in range(BACKENDS)]
+    backends = "".join(BACKEND.format(number=number, port=port) for number in range(BACKENDS))
+    return f"{backends}[groups.{GROUP}]\nbackends = {json.dumps(names)}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +99,31 @@ def table() -> Iterator[list[Figures]]:
         print(row)
 
 
-async def make_token(store: SqliteStore, user: str) -> str:
+async def make_token(store: SqliteStore, user: str, *, budget_usd: float | None = None) -> str:
     token = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
     await store.put_token(
-        TokenRecord(token_id=user, user=user, digest=token_digest(token), created_at=datetime.now(UTC))
+        TokenRecord(
+            token_id=user,
+            user=user,
+            digest=token_digest(token),
+            created_at=datetime.now(UTC),
+            rules=None if budget_usd is None else KeyRules.trusted(budget_usd=budget_usd),
+        )
     )
     return token
+
+
+@asynccontextmanager
+async def model_endpoint() -> AsyncGenerator[int]:
+    """A model endpoint in a process of its own; gives its port."""
+    command = [sys.executable, "-m", "tests.hostile.endpoint"]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        yield int(await process.stdout.readline())
+    finally:
+        process.kill()
+        await process.wait()
 
 
 async def ask(client: aiohttp.ClientSession) -> float:
@@ -134,10 +178,17 @@ def test_another_client_is_served_and_memory_is_bounded(name: str, tmp_path: Pat
     async def run() -> Figures:
         store = SqliteStore(tmp_path / "accord.db")
         await store.open()
-        honest, hostile = await make_token(store, HONEST), await make_token(store, USER)
+        honest = await make_token(store, HONEST)
+        # A request of a model API is estimated for a budget; a key with one cannot begin turns.
+        budget_usd = 1_000.0 if ATTACKS[name][0].startswith("C") else None
+        hostile = await make_token(store, USER, budget_usd=budget_usd)
         await store.close()
-        async with accord_serve(tmp_path, "--log-level", "error", config=CONFIG, agent=SOURCE) as served:
-            return await attacked(name, served, honest, hostile)
+        async with model_endpoint() as port:
+            config = CONFIG + gateway(port) if budget_usd else CONFIG
+            environ = {f"ACCORD_KEY_MODEL{number}": "a-key" for number in range(BACKENDS)}
+            options: Any = {"config": config, "agent": SOURCE, "environ": environ}
+            async with accord_serve(tmp_path, "--log-level", "error", **options) as served:
+                return await attacked(name, served, honest, hostile)
 
     figures = asyncio.run(asyncio.wait_for(run(), 50 + SECONDS))
     table.append(figures)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import socket
@@ -73,8 +74,10 @@ class NatsServer:
         self._end(signal.SIGTERM)
 
     def pause(self) -> None:
-        """Stop it from answering, while its connections stay."""
+        """Stop it from answering, while its connections stay; returns once all of its threads stand still."""
         self._send(signal.SIGSTOP)
+        if self._process is not None:
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def go_on(self) -> None:
         """End a pause."""

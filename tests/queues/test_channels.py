@@ -49,12 +49,12 @@ MakeChannel = Callable[[], Awaitable[Channel]]
 
 
 @pytest.fixture(params=KINDS)
-async def new_channel(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[MakeChannel]:
+async def new_channel(request: pytest.FixtureRequest, short_path: Path) -> AsyncGenerator[MakeChannel]:
     """Makes and opens channels that reach each other."""
     opened: list[Channel] = []
 
     async def make() -> Channel:
-        channel = KINDS[request.param](request, tmp_path)
+        channel = KINDS[request.param](request, short_path)
         await channel.open()
         opened.append(channel)
         return channel

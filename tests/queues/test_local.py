@@ -65,8 +65,8 @@ def files_in(folder: Path) -> list[Path]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "service" / "channel"
+def folder(short_path: Path) -> Path:
+    return short_path / "service" / "channel"
 
 
 async def test_processes_exchange_messages(folder: Path):
@@ -195,6 +195,16 @@ async def test_a_folder_that_cannot_be_made_is_a_store_error(tmp_path: Path):
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match=r"channel: cannot make a socket there: "):
         await LocalChannel(tmp_path / "file" / "service" / "channel").open()
+
+
+async def test_a_path_that_is_too_long_for_a_socket_is_named_with_its_limit_and_the_setting(tmp_path: Path):
+    folder = tmp_path / ("d" * 100) / "channel"
+    with pytest.raises(StoreError) as raised:
+        await LocalChannel(folder).open()
+    assert str(raised.value) == (
+        f"{folder}: cannot make a socket there: its path would have {len(str(folder)) + 17} bytes, "
+        f"and at most {107 if sys.platform == 'linux' else 103} are allowed; set TMPDIR to a folder with a shorter path"
+    )
 
 
 def test_one_database_has_one_short_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

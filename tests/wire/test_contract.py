@@ -76,11 +76,12 @@ ROUTES = {
     ("/v1/admin/keys/{key_id}", "delete"): set("200 401 403 404 405 429 500 503".split()),
     ("/v1/requests/{request_id}/receipt/verification", "get"): set("200 400 401 403 404 405 413 429 500 503".split()),
     ("/v1/plan", "post"): set("200 400 401 405 408 413 415 429 500 503".split()),
+    ("/v1/admin/backends/{backend}/refusals", "delete"): set("200 401 403 404 405 429 500 503".split()),
     ("/v1/admin/usage", "get"): set("200 400 401 403 405 429 500 503".split()),
     ("/health", "get"): set("200 405 500 503".split()),
     ("/health/ready", "get"): set("200 405 500 503".split()),
     ("/health/live", "get"): set("200 405 500".split()),
-    ("/metrics", "get"): set("200 401 405 429 500 503".split()),
+    ("/metrics", "get"): set("200 401 403 405 429 500 503".split()),
     ("/openapi.json", "get"): set("200 405 500".split()),
     ("/docs", "get"): set("200 405 500".split()),
 }

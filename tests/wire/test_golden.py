@@ -8,6 +8,7 @@ import pytest
 from accord.wire.acp.content import ContentBlock
 from accord.wire.adaptation import AdaptationReport
 from accord.wire.conversation import ChatMessage, Conversation
+from accord.wire.disposition import ForgottenRefusals
 from accord.wire.emulation import EmulationConfig, EmulationReport
 from accord.wire.event import PresentationEvent
 from accord.wire.inspection import InspectionReport
@@ -82,6 +83,7 @@ LENIENT_CASES: dict[str, type[Message]] = {
     "content_text": ContentBlock,
     "key_change": KeyChange,
     "key_info": KeyInfo,
+    "forgotten_refusals": ForgottenRefusals,
     "key_list": KeyList,
     "new_key": NewKey,
     "receipt": Receipt,

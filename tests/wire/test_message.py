@@ -150,6 +150,6 @@ def test_trusted_messages_share_no_list():
 @pytest.mark.parametrize("fields", [{}, {"uri": "u", "url": "u"}])
 def test_even_a_trusted_message_has_just_its_fields(fields: dict[str, Any]):
     with pytest.raises(
-        TypeError, match="A ResourcePart has the fields type, cache_control, uri, media_type, text, data, not"
+        TypeError, match="A ResourcePart has the fields type, cache_control, uri, media_type, text, data, file_id, not"
     ):
         ResourcePart.trusted(**fields)

@@ -8,13 +8,17 @@ import logging
 import signal
 from collections.abc import Coroutine
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, Final, TypeVar
 
 import accord
+from accord.agent_tasks import guard_tasks
 
 ResultT = TypeVar("ResultT")
 
 LOG: Final = logging.getLogger("accord.loop")
+STOP_S: Final = 1.0
+"""How long tasks may take to end when the process does."""
 OUR_CODE: Final = str(Path(accord.__file__).parent)
 
 
@@ -28,7 +32,9 @@ def run_async(main: Coroutine[Any, Any, ResultT]) -> ResultT:
         from uvloop import new_event_loop  # noqa: PLC0415 - not on every system
     except ImportError:
         new_event_loop = None
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    runner = asyncio.Runner(loop_factory=new_event_loop)
+    try:
+        guard_tasks(runner.get_loop())
         runner.get_loop().set_exception_handler(log_unawaited_error)
         task = runner.get_loop().create_task(main)
 
@@ -45,6 +51,29 @@ def run_async(main: Coroutine[Any, Any, ResultT]) -> ResultT:
                 if not _ends_one_task_only(error):
                     raise
                 _log_agent_error("A task of an agent tried to stop the process", error)
+    finally:
+        if _end_tasks(runner.get_loop()):
+            runner.close()
+
+
+def _end_tasks(loop: asyncio.AbstractEventLoop) -> bool:
+    """Cancel the tasks that are left; False if one of them does not end, for which the process must not wait."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        _, left = loop.run_until_complete(asyncio.wait(left, timeout=STOP_S))
+    if not left:
+        return True
+    LOG.warning("Code of an agent goes on running; the process ends without it", extra={"fields": {"tasks": len(left)}})
+
+    def keep(_: object) -> None:
+        Event().wait()
+
+    # The garbage collector would close their coroutines, and those that survive that, too, would then run for ever.
+    Thread(target=keep, args=(left,), daemon=True).start()
+    loop.close()
+    return False
 
 
 def log_unawaited_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

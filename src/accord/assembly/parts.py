@@ -10,7 +10,7 @@ from accord.agent import Agent
 from accord.agents import demo
 from accord.agents.demo.backends import demo_backends
 from accord.assembly.agents import find_agent
-from accord.backends.evidence import BackendEvidence, Evidence, configured_evidence, gather
+from accord.backends.evidence import BackendEvidence, configured_evidence, gather
 from accord.backends.model_options import APIS, model_backend
 from accord.backends.options import BackendOptions
 from accord.backends.scripted import EchoBackend, ScriptedBackend
@@ -18,11 +18,11 @@ from accord.config import BackendConfig, Config, LoadedConfig
 from accord.core.prompt.rules import ContentLimits
 from accord.core.sizes import SizeLimits
 from accord.core.work.emulation.choose import EmulationSettings, preset_config
+from accord.core.work.evidence import Evidence
 from accord.core.work.groups import BackendGroup
 from accord.core.work.plan import PlanConfig
 from accord.engine import Dispatcher, Engine, SessionRules, TimeLimits
 from accord.engine.circuit import CircuitChange, Circuits, CircuitSettings
-from accord.engine.slots import BackendSlots
 from accord.errors import ConfigProblem, UsageError
 from accord.images import CachedShrinker, PillowImages, has_pillow
 from accord.ports import Backend, BackendDescription, DescribedBackend, SystemClock
@@ -48,8 +48,8 @@ def build_engine(loaded: LoadedConfig, *, agent: Agent | str | None = None) -> E
     )
 
 
-def build_dispatcher(loaded: LoadedConfig, agent: Agent, *, slots: BackendSlots | None = None) -> Dispatcher:
-    """Build the backends of this configuration and their dispatcher.
+def build_dispatcher(loaded: LoadedConfig, agent: Agent, *, before: Dispatcher | None = None) -> Dispatcher:
+    """Build the backends of this configuration and their dispatcher, which goes on with the links of the one before.
 
     Without any, the demo agent has backends of its own; for any other agent, the built-in echo answers.
     """
@@ -67,7 +67,8 @@ def build_dispatcher(loaded: LoadedConfig, agent: Agent, *, slots: BackendSlots 
         size_limits=size_limits(config),
         circuits=build_circuits(config),
         concurrent={each.name: each.concurrent for each in config.backends if each.concurrent is not None},
-        slots=slots,
+        slots=before and before.slots,
+        refusals=before and before.refusals,
         describe=lambda name: configured[name].describe(),
     )
 

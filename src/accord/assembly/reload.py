@@ -102,13 +102,14 @@ class Reloader:
         # What needs a restart stays the same in every part.
         config = loaded.config.model_copy(update={"limits": self._started_with.limits})
         engine = self._service.sessions.engine
-        return loaded, build_dispatcher(replace(loaded, config=config), engine.agent, slots=engine.dispatcher.slots)
+        return loaded, build_dispatcher(replace(loaded, config=config), engine.agent, before=engine.dispatcher)
 
     def _swap(self, loaded: LoadedConfig, dispatcher: Dispatcher) -> None:
         """Use the new backends for every request that begins from now on. Nothing is awaited here."""
         sessions = self._service.sessions
         old = managed_backends(sessions.engine.dispatcher)
         calls = make_model_calls(loaded, dispatcher, sessions.engine.clock)
+        dispatcher.refusals.clear()  # the endpoints may be others now, and the operator may want just this
         sessions.use_backends(dispatcher)
         self._calls.current, self._config = calls, loaded.config
         using = {request_id for running in self._service.running_turns.values() for request_id in running}

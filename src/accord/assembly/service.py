@@ -4,11 +4,9 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from functools import partial
 from ipaddress import ip_address
 from typing import Final
-from uuid import uuid4
 
 from accord.assembly.links import open_links
 from accord.assembly.loop import run_async
@@ -20,12 +18,13 @@ from accord.assembly.store import open_store_and_backends
 from accord.config import LoadedConfig, ServerConfig, UnreadPolicy
 from accord.engine import Engine, Links, Sessions
 from accord.engine.budgets import Budgets
-from accord.engine.call_log import CallLog
+from accord.engine.call_log import CALL_RETENTION_DAYS, CallLog
 from accord.engine.model_calls import ModelCallsRef
 from accord.errors import UsageError
 from accord.ports import Channel, QueueStore, Store, SystemClock
 from accord.servers.http.app import Application, RequireAuthentication
 from accord.servers.http.authentication import TokenAuthenticator
+from accord.servers.http.exchange import App
 from accord.servers.http.information import information_routes
 from accord.servers.http.model_calls import model_endpoints
 from accord.servers.http.serve import ExitDeadline, serve
@@ -39,7 +38,7 @@ from accord.servers.observability import (
     Traces,
     Watchdog,
 )
-from accord.servers.observability.metrics import Metrics, WaitingCount
+from accord.servers.observability.metrics import STORED_CACHED_S, Metrics, StoreReading
 from accord.servers.page.files import page_routes
 from accord.servers.service import Authenticator, Service
 from accord.version import package_version
@@ -56,8 +55,6 @@ NO_TOKENS: Final = (
 )
 NEW_ID: Final = "$(uuidgen 2>/dev/null || cat /proc/sys/kernel/random/uuid)"
 """Makes a request id in a POSIX shell: macOS and BSD have the program, Linux at least the file."""
-PROTECTED_PATHS: Final = (CAPABILITIES_PATH, METRICS_PATH)
-"""Paths that need authentication; the health and the contract of the service are public."""
 
 
 def run_service(  # noqa: PLR0913 - the parts that are handed in
@@ -101,6 +98,7 @@ async def _serve(  # noqa: PLR0913, PLR0917 - the parts that are handed in
             LOG.warning(NO_TOKENS)
         if links.channel is not None:
             engine.dispatcher.slots.connect(links.channel)
+            engine.dispatcher.refusals.connect(links.channel)
         authenticator = make_authenticator(settings, None if insecure else store, links.channel)
         counts = StatusCounts()
         service, metrics = make_service(
@@ -108,7 +106,11 @@ async def _serve(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         )
         calls = ModelCallsRef(make_model_calls(loaded, engine.dispatcher, engine.clock))
         application = make_application(loaded, service, metrics, calls, loopback_only=is_open and not insecure)
-        report = partial(print_start, has_page=settings.page) if sockets is None else sockets.report_start
+        report = (
+            partial(print_start, has_page=settings.page, retention_days=loaded.config.retention_days)
+            if sockets is None
+            else sockets.report_start
+        )
         started = partial(report, engine.agent.name, is_open=is_open)
         watchdog = Watchdog(engine.agent, stall_s=settings.stall_s, lagged=metrics.loop_lagged)
         reloader = Reloader(loaded, reread, service, calls)
@@ -187,9 +189,10 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
     )
     metrics.count_running(lambda: sessions.running)
     metrics.report_backends(lambda: backends_down(sessions))
+    metrics.report_stored(StoreReading(store.stored, cached_s=STORED_CACHED_S))
     if links is not None:
         report_links(metrics, links, store)
-    call_log = CallLog(store, uuid4().hex, sign=make_signer(loaded))
+    call_log = CallLog(store, rules.quota_bytes, sign=make_signer(loaded))
     service = Service(
         sessions,
         settings,
@@ -197,7 +200,7 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         observers,
         package_version(),
         keys=store,
-        budgets=Budgets(store, SystemClock()),
+        budgets=Budgets(store, SystemClock(), lease_s=settings.lease_s),
         call_log=call_log,
         verify_signature=make_own_signature_check(loaded),
     )
@@ -207,7 +210,7 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
 def report_links(metrics: Metrics, links: Links, store: Store) -> None:
     """Report the connection to other processes and the queue, if there are any."""
     if links.channel is not None and isinstance(store, QueueStore):
-        metrics.report_links(links.channel, links.counts, WaitingCount(store.waiting))
+        metrics.report_links(links.channel, links.counts, StoreReading(store.waiting))
 
 
 def backends_down(sessions: Sessions) -> dict[str, bool]:
@@ -220,17 +223,21 @@ def make_application(
     loaded: LoadedConfig, service: Service, metrics: Metrics, calls: ModelCallsRef, *, loopback_only: bool
 ) -> Application:
     """Make the ASGI application of the service."""
+    service.models = calls
     routes = information_routes(service, metrics, calls)
-    endpoints = {
-        path: RequireAuthentication(service, app) if path in PROTECTED_PATHS else app for path, app in routes.items()
+    # The health and the contract of the service are public.
+    endpoints: dict[str, App] = {
+        **routes,
+        CAPABILITIES_PATH: RequireAuthentication(service, routes[CAPABILITIES_PATH]),
+        METRICS_PATH: RequireAuthentication(service, routes[METRICS_PATH], operator_only=True),
     }
     endpoints |= model_endpoints(service, calls)
     if service.settings.page:
         endpoints |= page_routes()
-    days = loaded.config.retention_days
-    retention = None if days is None else timedelta(days=days)
     # The command has opened the store already, with the backends.
-    return Application(service, endpoints, retention=retention, loopback_only=loopback_only, opens_store=False)
+    return Application(
+        service, endpoints, retention_days=loaded.config.retention_days, loopback_only=loopback_only, opens_store=False
+    )
 
 
 def is_loopback(host: str) -> bool:
@@ -241,7 +248,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def print_start(agent: str, address: str, *, is_open: bool, has_page: bool) -> None:
+def print_start(agent: str, address: str, *, is_open: bool, has_page: bool, retention_days: int | None = None) -> None:
     """Print the addresses of the page and the service, and a command that sends a request, a new one each time.
 
     Only the command is written to standard output.
@@ -259,6 +266,9 @@ def print_start(agent: str, address: str, *, is_open: bool, has_page: bool) -> N
         needs = "" if is_open else " (it asks for a token)"
         print(f"Open {address}{PAGE_PATH} in a browser{needs}.", file=sys.stderr)
     print(f"Serving {agent} at {address} (documentation: {address}/docs; stop with Ctrl-C).", file=sys.stderr)
+    both = f"conversations and receipts of model API calls for {retention_days} days"
+    apart = f"conversations until they are deleted, receipts of model API calls for {CALL_RETENTION_DAYS} days"
+    print(f"Keeping {apart if retention_days is None else both} (retention_days).", file=sys.stderr)
     print(f"Send a request{hint}:\n", file=sys.stderr)
     # In the shell, the id is between double quotes, outside of the single quotes around the body.
     body = json.dumps(request).replace("NEW_ID", f"'\"{NEW_ID}\"'")

@@ -1,4 +1,4 @@
-"""A view of a whole service for `accord top`: the statuses that its processes publish, and what its store lists."""
+"""A view of a whole service for commands: what its processes publish, and what its store lists."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -9,16 +9,18 @@ from typing import Final
 from accord.assembly.links import open_links
 from accord.assembly.store import is_store_missing, make_store
 from accord.config import LoadedConfig, StoreKind
+from accord.engine.refusals import FORGET_TOPIC, FORGOTTEN_TOPIC, LIST_TOPIC, LISTED_TOPIC
 from accord.errors import StoreError, UsageError
 from accord.ports import Channel, QueueStore, RunningTurns
 from accord.servers.observability.overview import Overview, ProcessTable
 from accord.servers.observability.status import REQUEST_TOPIC, STATUS_TOPIC, decode_status
+from accord.wire.disposition import RememberedRefusal
 
 ANSWER_S: Final = 1.0
 """How long the first statuses are waited for; a process answers within milliseconds unless its loop is blocked."""
 MAX_TURNS: Final = 100
 NOT_SHARED: Final = (
-    "There is no service to look at here: `accord top` shows processes that share a store. Give the --store of the "
+    "There is no service to look at here: `{}` reaches processes that share a store. Give the --store of the "
     "service, an existing SQLite file or postgresql://…, and its --queue if it has one"
 )
 
@@ -59,14 +61,44 @@ class ServiceView:
 @asynccontextmanager
 async def open_service_view(loaded: LoadedConfig) -> AsyncGenerator[ServiceView]:
     """Connect to the store and the channel of this configuration; raise `UsageError` if no process can share them."""
+    async with _open_channel(loaded, "accord top") as (channel, store):
+        yield ServiceView(channel, store)
+
+
+async def read_refusals(loaded: LoadedConfig) -> list[RememberedRefusal]:
+    """What the processes of a service keep of the refusals of endpoints; nothing if no process can be reached."""
+    try:
+        messages = await _request(loaded, LIST_TOPIC, b"", LISTED_TOPIC)
+    except (UsageError, StoreError):
+        return []
+    return [RememberedRefusal.parse(each) for each in messages]
+
+
+async def forget_refusals(loaded: LoadedConfig, backend: str) -> list[int]:
+    """Have every process of a service forget what this backend's endpoint refused; returns how much each forgot."""
+    return [int(each) for each in await _request(loaded, FORGET_TOPIC, backend.encode(), FORGOTTEN_TOPIC)]
+
+
+async def _request(loaded: LoadedConfig, topic: str, payload: bytes, answers: str) -> list[bytes]:
+    """The messages with which the processes of a service answer this one within a moment."""
+    messages: list[bytes] = []
+    async with _open_channel(loaded, "accord backends") as (channel, _):
+        channel.subscribe(answers, messages.append)
+        channel.publish(topic, payload)
+        await asyncio.sleep(ANSWER_S)
+    return messages
+
+
+@asynccontextmanager
+async def _open_channel(loaded: LoadedConfig, name: str) -> AsyncGenerator[tuple[Channel, QueueStore]]:
     if loaded.config.store.kind is StoreKind.MEMORY or is_store_missing(loaded):
-        raise UsageError(NOT_SHARED)
+        raise UsageError(NOT_SHARED.format(name))
     store = make_store(loaded, create=False)
     await store.open()
     try:
-        async with open_links(loaded, store, name="accord top") as links:
+        async with open_links(loaded, store, name=name) as links:
             if links.channel is None or not isinstance(store, QueueStore):
-                raise UsageError(NOT_SHARED)
-            yield ServiceView(links.channel, store)
+                raise UsageError(NOT_SHARED.format(name))
+            yield links.channel, store
     finally:
         await store.close()

@@ -81,6 +81,7 @@ async def _work(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         links = await stack.enter_async_context(open_links(loaded, store, name="accord worker"))
         if links.channel is not None:
             engine.dispatcher.slots.connect(links.channel)
+            engine.dispatcher.refusals.connect(links.channel)
         unread_s = settings.unread_grace_s if settings.unread is UnreadPolicy.STOP else None
         # Without a limit of turns per user: a server checks that, and requests of other programs wait instead.
         rules = session_rules(loaded.config, stop_unread_after_s=unread_s, lease_s=settings.lease_s)

@@ -5,12 +5,12 @@ means for a plan is a policy of `core/work`. It does not ask a backend anything:
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from accord.backends.facts import Catalogue, ModelFacts, UnknownModel, find_model
 from accord.core.vocabulary import unknown_name_warnings
+from accord.core.work.evidence import Evidence, Layer
 from accord.errors import UsageError
 from accord.files import STDIN, parse_message, path_exists, read_json, read_message, read_text
 from accord.wire.manifest import CapabilityManifest, SupportLevel
@@ -21,18 +21,6 @@ if TYPE_CHECKING:  # looking up a model needs no configuration
 
 OPERATOR: Final = "operator"
 PROBE: Final = "accord backends probe"
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """A level of support, its source, and the date of the source if it has one."""
-
-    level: SupportLevel
-    source: str
-    date: str | None = None
-
-
-Layer = Mapping[str, Evidence]
 
 
 def from_operator(overrides: CapabilityManifest, *, source: str = OPERATOR) -> Layer:

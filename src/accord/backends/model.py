@@ -17,33 +17,33 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from accord.backends.evidence import Layer, gather, manifest_of
-from accord.backends.failure import EndpointError, Failure, FailureReport, text_of
-from accord.backends.model_api import (
+from accord.apis.arrived import ArrivedAnswer
+from accord.apis.codec import (
     AnswerReader,
     ApiRequest,
+    AssumingApi,
+    CountingApi,
     MalformedAnswerError,
     ModelApi,
+    RelayedApi,
     ReportedError,
     UnsupportedByApiError,
     layers,
 )
-from accord.backends.relay import (
-    API_OF,
-    COUNT_TOKENS_PATH,
-    PATHS,
-    RelayedReply,
-    count_answers,
-    relay_body,
-    with_messages,
-)
+from accord.apis.failure import EndpointError, Failure, FailureReport, text_of
+from accord.backends.evidence import gather, manifest_of
+from accord.backends.relay import RelayedReply
 from accord.backends.upstream import Upstream, UpstreamError, UpstreamReply, UpstreamRequest
 from accord.core.backoff import Jitter, delay_s, parse_retry_after
 from accord.core.sse import EventDecoder, ServerEvent
+from accord.core.work.backend_call import BackendCall, BeginCall
+from accord.core.work.evidence import Layer
+from accord.core.work.fields import COLUMNS, FieldColumn
 from accord.errors import BackendError, InvalidMessageError
-from accord.ports import Clock
-from accord.wire.conversation import ConversationMessage
-from accord.wire.disposition import BackendApi
+from accord.off_loop import off_loop, size_of
+from accord.ports import Clock, MayResend
+from accord.wire.conversation import ConversationMessage, TextPart
+from accord.wire.disposition import Api
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.work import AnyPiece, EndPiece, WorkOrder
 
@@ -55,11 +55,10 @@ MAX_STREAM_BYTES: Final = 256 << 20
 MAX_ERROR_BYTES: Final = 1 << 20
 DRAIN_S: Final = 0.25
 """How long the end of a stream may take after the end of the answer, for its connection to be used again."""
+Fault = UpstreamError | ReportedError | MalformedAnswerError | InvalidMessageError
+FAULTS: Final = (UpstreamError, ReportedError, MalformedAnswerError, InvalidMessageError)
+"""What may be wrong with an answer while it is read."""
 _encode: Final = msgspec.json.Encoder().encode
-
-
-class _TokenCount(msgspec.Struct):
-    input_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,90 +146,91 @@ class ModelBackend:
 
     def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
         """Yield the pieces of the answer as they arrive."""
-        return self._answer(order, self._retries.times)
+        return self.answer_recorded(order, lambda: BackendCall(self.name, order), may_resend=lambda _: True)
 
-    def answer_once(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
-        """Yield the pieces of the answer as they arrive; send the request only once."""
-        return self._answer(order, 0)
-
-    async def _answer(self, order: WorkOrder, times: int) -> AsyncGenerator[AnyPiece, None]:
+    async def answer_recorded(
+        self, order: WorkOrder, begin: BeginCall, *, may_resend: MayResend | None
+    ) -> AsyncGenerator[AnyPiece, None]:
+        """Yield the pieces of the answer as they arrive, and record every request that is sent for it."""
         try:
-            request = self._upstream_request(self.api.request(order, self.model))
+            size = size_of([order.conversation.messages, order.tools])
+            request = await off_loop(size, lambda: self._upstream_request(self.api.write_request(order, self.model)))
         except UnsupportedByApiError as error:
-            refused, only_here = (error.capability, None) if error.always else (None, error.capability)
-            report = FailureReport(Failure.UNSUPPORTED, refused=refused, reason=error.reason, capability=only_here)
+            report = FailureReport(Failure.UNSUPPORTED, reason=error.reason, capability=error.capability)
             raise self._error(report) from None
         attempts = 0
         while True:
-            has_begun = False
+            has_begun, call = False, begin()
             try:
-                async with aclosing(self._batches(request, streams=order.stream)) as batches:
+                async with aclosing(self._batches(request, call, streams=order.stream)) as batches:
                     async for batch in batches:
                         has_begun = True
+                        if isinstance(end := batch[-1] if batch else None, EndPiece):
+                            call.report(end.usage, end.model)
+                            call.complete()
                         for piece in batch:
                             yield piece
                 return
             except EndpointError as error:
-                attempts += 1
+                attempts, call.has_failed = attempts + 1, True
                 if has_begun:
                     raise
-                await self._wait_to_resend(error, attempts, times)
+                await self._wait_to_resend(error, attempts, may_resend)
 
-    async def _wait_to_resend(self, error: EndpointError, attempts: int, times: int) -> None:
+    async def _wait_to_resend(self, error: EndpointError, attempts: int, may_resend: MayResend | None) -> None:
         """Wait until the request may be sent again; raise the error if it may not, or only after too long a wait."""
         policy, retry_after_s = self._retries, error.report.retry_after_s
         too_long = (retry_after_s or 0.0) > policy.max_wait_s
-        if not error.may_resend or attempts > times or too_long:
+        if not error.may_resend or attempts > policy.times or too_long or may_resend is None or not may_resend(error):
             raise error
         wait_s = delay_s(attempts, retry_after_s=retry_after_s, jitter=policy.jitter)
         await policy.wait(min(wait_s, policy.max_wait_s))
 
     @property
-    def api_name(self) -> str:
+    def column(self) -> FieldColumn:
+        """Its column of the field table."""
+        return getattr(self.api, "column", None) or COLUMNS[self.api.api]
+
+    @property
+    def api_name(self) -> Api:
         """The API that the endpoint speaks: a column of the field table."""
-        return API_OF.get(self.api.name, BackendApi.OTHER)
+        return self.api.api
 
     async def relay(
-        self, body: dict[str, Any], headers: Mapping[str, str], *, may_resend: bool = False
+        self, body: dict[str, Any], headers: Mapping[str, str], begin: BeginCall, *, may_resend: MayResend | None = None
     ) -> RelayedReply:
         """Send a request of this API as it is, but for the model; raises `BackendError` if it is not accepted.
 
-        `headers` are the client's own that belong to the request, such as the features that it turns on. With
-        `may_resend`, it is sent again after failures that may pass.
+        `headers` are the client's own that belong to the request, such as the features that it turns on. It is sent
+        again after failures that may pass, as long as `may_resend` allows it.
         """
-        kind = BackendApi(self.api_name)
-        sent, hides_usage = relay_body(
-            kind,
-            body,
-            self.model,
-            usage_in_stream=getattr(self.api, "usage_in_stream", True),
-            keeps_reasoning=self._manifest.get("extended_thinking") is not None,
-        )
+        api = self._relayed_api()
+        keeps_reasoning = self._manifest.get("extended_thinking") is not None
+        sent, hides_usage = api.relayed_body(body, self.model, keeps_reasoning=keeps_reasoning)
         known = self._relay_head
         if known is None or headers:
-            request = self._upstream_request(ApiRequest(PATHS[kind], None, headers))
+            request = self._upstream_request(ApiRequest(api.path, None, headers))
             known = request.url, {"accept": "*/*", **request.headers}
             if not headers:
                 self._relay_head = known
-        to_send, attempts = UpstreamRequest("POST", known[0], known[1], _encode(sent)), 0
+        encoded = await off_loop(size_of(sent), _encode, sent)
+        to_send, attempts = UpstreamRequest("POST", known[0], known[1], encoded), 0
         while True:
+            call = begin()
             try:
                 reply = await self._send_relayed(to_send)
                 break
             except EndpointError as error:
-                attempts += 1
-                await self._wait_to_resend(error, attempts, self._retries.times if may_resend else 0)
+                attempts, call.has_failed = attempts + 1, True
+                await self._wait_to_resend(error, attempts, may_resend)
         read_error = partial(self.api.read_error, OK)
-        several = isinstance(count := body.get("n"), int) and count > 1
-        return RelayedReply(
-            reply, kind, self._error, read_error, MAX_STREAM_BYTES, hides_usage=hides_usage, several=several
-        )
+        return RelayedReply(reply, api, self._error, read_error, MAX_STREAM_BYTES, call=call, hides_usage=hides_usage)
 
     async def _send_relayed(self, request: UpstreamRequest) -> UpstreamReply:
         try:
             reply = await self._upstream.send(request)
-        except UpstreamError as error:
-            raise self._error(FailureReport(error.failure, reason=error.reason)) from None
+        except FAULTS as error:
+            raise self._error(_report_of(error)) from None
         if reply.status != OK:
             try:
                 raise self._error(await self._failure_report(reply))
@@ -238,21 +238,31 @@ class ModelBackend:
                 await reply.close()
         return reply
 
+    def _relayed_api(self) -> RelayedApi:
+        if not isinstance(self.api, RelayedApi):
+            raise TypeError(f"{self.api.name} passes no requests on")
+        return self.api
+
+    def assumed(self, order: WorkOrder) -> Mapping[str, str]:
+        """What has to be chosen for this order because the API requires it, by capability."""
+        return self.api.assumed(order) if isinstance(self.api, AssumingApi) else {}
+
     @property
     def can_count(self) -> bool:
-        """Whether the endpoint counts the tokens of requests of the messages API."""
-        return self.api_name == BackendApi.MESSAGES
+        """Whether the endpoint may be able to count the tokens of a request."""
+        return isinstance(self.api, CountingApi)
 
     async def count_tokens(self, body: dict[str, Any], headers: Mapping[str, str]) -> int:
         """Return the endpoint's count of the input tokens of this request."""
-        sent = {**body, "model": self.model}
-        request = self._upstream_request(ApiRequest(COUNT_TOKENS_PATH, sent, headers))
+        if not isinstance(self.api, CountingApi):
+            raise TypeError(f"{self.api.name} counts no tokens")
+        to_send = self.api.count_request(body, self.model, headers)
+        request = await off_loop(size_of(to_send.body), self._upstream_request, to_send)
         async with self._open_reply(request, "application/json") as reply:
             try:
-                counted = msgspec.json.decode(await _read_body(reply, MAX_ERROR_BYTES), type=_TokenCount)
-            except (UpstreamError, MalformedAnswerError, msgspec.DecodeError):
+                return self.api.read_count(await _read_body(reply, MAX_ERROR_BYTES))
+            except (UpstreamError, MalformedAnswerError):
                 raise self._error(FailureReport(Failure.NOT_UNDERSTOOD, reason="it is not a count of tokens")) from None
-        return counted.input_tokens
 
     def read_pieces(self, data: bytes, *, streamed: bool) -> Sequence[AnyPiece]:
         """The pieces of a whole answer of this API, streamed or not; raises `BackendError` if it is malformed."""
@@ -262,53 +272,52 @@ class ModelBackend:
             reader, pieces = self.api.answer_reader(), list[AnyPiece]()
             if not _read_events(EventDecoder().feed(data), reader, pieces):
                 pieces += reader.finish()
-        except ReportedError as error:
-            raise self._error(error.report) from None
-        except (MalformedAnswerError, InvalidMessageError) as error:
-            reason = str(error) if isinstance(error, MalformedAnswerError) else "an event is too long"
-            raise self._error(FailureReport(Failure.NOT_UNDERSTOOD, reason=reason)) from None
+        except FAULTS as error:
+            raise self._error(_report_of(error)) from None
         return pieces
-
-    def count_answers(self, data: bytes) -> int:
-        """How many answers a whole answer of this API has."""
-        return count_answers(data)
 
     def with_messages(self, body: dict[str, Any], added: Sequence[ConversationMessage]) -> dict[str, Any]:
         """The body of a request of this API with further messages at the end of its conversation."""
-        return with_messages(BackendApi(self.api_name), body, added)
+        texts = [
+            (message.role.value, "".join(part.text for part in message.content if isinstance(part, TextPart)))
+            for message in added
+        ]
+        return self._relayed_api().with_texts(body, texts)
 
-    async def _batches(self, request: UpstreamRequest, *, streams: bool) -> AsyncGenerator[Sequence[AnyPiece], None]:
+    async def _batches(
+        self, request: UpstreamRequest, call: BackendCall, *, streams: bool
+    ) -> AsyncGenerator[Sequence[AnyPiece], None]:
         """Yield the pieces of one attempt, all that have arrived at a time: one step for each piece would cost more."""
         async with self._open_reply(request, EVENT_STREAM if streams else "application/json") as reply:
+            call.arrived = arrived = ArrivedAnswer()
             kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
             try:
                 if kind == EVENT_STREAM:
-                    async for batch in self._read_stream(reply, self.api.answer_reader()):
+                    reader = self.api.answer_reader()
+                    async for batch in self._read_stream(reply, reader, arrived):
+                        if call.model is None:
+                            call.report(None, reader.model)
                         yield batch
                 elif kind.endswith("json"):
-                    yield self.api.read_answer(await _read_body(reply, MAX_ANSWER_BYTES))
+                    yield self.api.read_answer(await _read_body(reply, MAX_ANSWER_BYTES, arrived))
                 else:
                     raise MalformedAnswerError("it is neither JSON nor an event stream")
-            except UpstreamError as error:
-                raise self._error(FailureReport(error.failure, reason=error.reason)) from None
-            except ReportedError as error:
-                raise self._error(error.report) from None
-            except (MalformedAnswerError, InvalidMessageError) as error:
-                reason = str(error) if isinstance(error, MalformedAnswerError) else "an event is too long"
-                raise self._error(FailureReport(Failure.NOT_UNDERSTOOD, reason=reason)) from None
+            except FAULTS as error:
+                raise self._error(_report_of(error)) from None
 
     async def _read_stream(
-        self, reply: UpstreamReply, reader: AnswerReader
+        self, reply: UpstreamReply, reader: AnswerReader, arrived: ArrivedAnswer
     ) -> AsyncGenerator[Sequence[AnyPiece], None]:
         decoder, bytes_left = EventDecoder(), MAX_STREAM_BYTES
         while data := await reply.read():
             bytes_left -= len(data)
+            arrived.add_events(data)
             if bytes_left < 0:
                 raise MalformedAnswerError(f"it is longer than {MAX_STREAM_BYTES} bytes")
             batch: list[AnyPiece] = []
             try:
                 is_complete = _read_events(decoder.feed(data), reader, batch)
-            except (ReportedError, MalformedAnswerError, InvalidMessageError):
+            except FAULTS:
                 if batch:  # pieces before the error are part of the answer
                     yield batch
                 raise
@@ -325,8 +334,8 @@ class ModelBackend:
         headers = {"accept": accept, **request.headers}
         try:
             reply = await self._upstream.send(UpstreamRequest(request.method, request.url, headers, request.body))
-        except UpstreamError as error:
-            raise self._error(FailureReport(error.failure, reason=error.reason)) from None
+        except FAULTS as error:
+            raise self._error(_report_of(error)) from None
         try:
             if reply.status != OK:
                 raise self._error(await self._failure_report(reply))
@@ -369,10 +378,8 @@ class ModelBackend:
         async with self._open_reply(request, "application/json") as reply:
             try:
                 return await _read_body(reply, MAX_ANSWER_BYTES)
-            except UpstreamError as error:
-                raise self._error(FailureReport(error.failure, reason=error.reason)) from None
-            except MalformedAnswerError as error:
-                raise self._error(FailureReport(Failure.NOT_UNDERSTOOD, reason=str(error))) from None
+            except FAULTS as error:
+                raise self._error(_report_of(error)) from None
 
     def _upstream_request(self, request: ApiRequest) -> UpstreamRequest:
         base = self._endpoint.base_url.rstrip("/")
@@ -395,6 +402,18 @@ class ModelBackend:
         return self._manifest
 
 
+def _report_of(error: Fault) -> FailureReport:
+    """What an answer that broke off, or could not be read, says went wrong."""
+    match error:
+        case UpstreamError():
+            return FailureReport(error.failure, reason=error.reason)
+        case ReportedError():
+            return error.report
+        case _:
+            reason = str(error) if isinstance(error, MalformedAnswerError) else "an event is too long"
+            return FailureReport(Failure.NOT_UNDERSTOOD, reason=reason)
+
+
 def _read_events(events: Iterable[ServerEvent], reader: AnswerReader, batch: list[AnyPiece]) -> bool:
     """Add the pieces of these events; return whether the answer is complete."""
     feed = reader.feed
@@ -406,10 +425,12 @@ def _read_events(events: Iterable[ServerEvent], reader: AnswerReader, batch: lis
     return False
 
 
-async def _read_body(reply: UpstreamReply, limit: int) -> bytes:
+async def _read_body(reply: UpstreamReply, limit: int, arrived: ArrivedAnswer | None = None) -> bytes:
     body = bytearray()
     while data := await reply.read():
         body += data
+        if arrived is not None:
+            arrived.add_body(data)
         if len(body) > limit:
             raise MalformedAnswerError(f"it is longer than {limit} bytes")
     return bytes(body)

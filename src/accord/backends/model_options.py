@@ -6,13 +6,16 @@ A key, or a header's value that comes from a variable, is in no error message.
 import inspect
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, Final, cast, get_type_hints
 
+from accord.apis import dialects
+from accord.apis.codec import ModelApi
 from accord.backends.evidence import BackendEvidence, gather
+from accord.backends.facts.limits import output_limit
 from accord.backends.model import Endpoint, ModelBackend, RetryPolicy
-from accord.backends.model_api import ModelApi
 from accord.backends.options import BackendOptions
 from accord.backends.upstream import Upstream, UpstreamTimeouts
 from accord.config import BackendConfig
@@ -20,13 +23,20 @@ from accord.errors import UsageError
 from accord.http_client import environment_proxy
 from accord.ports import SystemClock
 
+
+def dialect_names() -> Sequence[str]:
+    """Return the kinds of backends that are dialects of another API."""
+    return [module.name for module in iter_modules(dialects.__path__)]
+
+
 APIS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "openai": {
-        "chat": ("accord.backends.openai.chat", "OpenAiChat"),
-        "responses": ("accord.backends.openai.responses", "OpenAiResponses"),
+        "chat": ("accord.apis.chat.codec", "ChatCodec"),
+        "responses": ("accord.apis.responses.codec", "ResponsesCodec"),
     },
-    "anthropic": {"messages": ("accord.backends.anthropic", "AnthropicMessages")},
-    "gemini": {"generate": ("accord.backends.gemini", "Gemini")},
+    "anthropic": {"messages": ("accord.apis.messages.codec", "MessagesCodec")},
+    "gemini": {"generate": ("accord.apis.gemini.codec", "GeminiCodec")},
+    **{name: {"chat": (f"{dialects.__name__}.{name}", "CODEC")} for name in dialect_names()},
 }
 """The APIs of each kind of backend, the default first; by module and class, so that only the one in use is loaded."""
 
@@ -40,6 +50,16 @@ TIMEOUTS: Final = ("connect_s", "first_byte_s", "gap_s")
 OPTIONS: Final = ("api", *TIMEOUTS, "retries", "retry_patience_s", "ca_file", "headers", "header_env", "transport")
 """Options of every model backend; those of one API are the parameters of its class."""
 MAX_RETRIES: Final = 20
+
+
+def load_dialect(name: str) -> Any:
+    """Return the codec's class of a dialect."""
+    return import_module(f"{dialects.__name__}.{name}").CODEC
+
+
+def dialect_address(kind: str) -> str | None:
+    """Return the address of the servers of a dialect, if this is one and has one."""
+    return load_dialect(kind).dialect.base_url if kind in dialect_names() else None
 
 
 def model_backend(
@@ -76,9 +96,11 @@ def _model_api(config: BackendConfig, options: BackendOptions) -> ModelApi:
     options.check_names((*OPTIONS, *parameters))
     given = {name: options.typed(name, kind) for name, kind in parameters.items() if name in options}
     if "max_tokens_field" in parameters and config.base_url is not None:
-        from accord.backends.openai.chat import max_tokens_field  # noqa: PLC0415 - only this API has the parameter
+        from accord.apis.chat.codec import max_tokens_field  # noqa: PLC0415 - only this API has the parameter
 
         given.setdefault("max_tokens_field", max_tokens_field(config.base_url))
+    if "output_limit" in parameters and config.model is not None:
+        given.setdefault("output_limit", output_limit(config.model))
     try:
         return api(**given)
     except (TypeError, ValueError) as error:

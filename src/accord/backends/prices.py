@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from accord.backends.model_options import dialect_address
 from accord.config import BackendConfig
 
 FORMAT: Final = 1
@@ -78,7 +79,8 @@ class ModelPrice:
 
     def estimate(self, input_tokens: int, max_output_tokens: int | None = None) -> int:
         """About what a request will cost, in micro-dollars, before it is sent."""
-        expected = EXPECTED_OUTPUT_TOKENS if max_output_tokens is None else min(max_output_tokens, MOST_OUTPUT_TOKENS)
+        limit = EXPECTED_OUTPUT_TOKENS if max_output_tokens is None else max_output_tokens
+        expected = max(0, min(limit, MOST_OUTPUT_TOKENS))
         return round(input_tokens * self.input.at(input_tokens) + expected * self.output.at(input_tokens))
 
 
@@ -237,7 +239,7 @@ def backend_price(config: BackendConfig) -> ModelPrice | None:
     if own is not None:
         given = {name: TokenPrice(price) for name, price in own.model_dump(exclude_none=True).items()}
         return ModelPrice(**given)
-    address = config.base_url or ADDRESSES.get(config.kind)
+    address = config.base_url or ADDRESSES.get(config.kind) or dialect_address(config.kind)
     return None if config.model is None or address is None else find_price(config.model, address)
 
 

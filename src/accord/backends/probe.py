@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, cast
 
-from accord.backends.failure import EndpointError, Failure
+from accord.apis.failure import EndpointError, Failure
 from accord.core.vocabulary import PROBED
 from accord.errors import AccordError
 from accord.wire.capability import Capability

@@ -1,211 +1,39 @@
-"""Pass requests of an API on to an endpoint that speaks the same API, and its answers back, as they are.
+"""Pass a request on to an endpoint that speaks the same API, and its answer back, as bytes.
 
-A request keeps every member, known or not; an answer is bytes, of which only its id, the model and the usage are read.
-Pure but for `RelayedReply`, which reads one open reply of the endpoint.
+An answer is checked and watched, not changed, but for labels of another Accord and usage that its client did not ask
+for. What an event is, says the codec (`apis/relayed.py`).
 """
 
-import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import msgspec
 
-from accord.backends.failure import EndpointError, Failure, FailureReport
+from accord.apis.arrived import ArrivedAnswer
+from accord.apis.codec import WRONG_SHAPE, MalformedAnswerError, RelayedApi, parse_object
+from accord.apis.failure import EndpointError, Failure, FailureReport
+from accord.apis.relayed import AnswerEvent, AnswerSummary
 from accord.backends.upstream import UpstreamError, UpstreamReply
-from accord.core.sse import EventBlocks
-from accord.wire.conversation import ConversationMessage, TextPart
-from accord.wire.disposition import BackendApi
+from accord.core.sse import EventBlocks, ServerEvent, parse_block
+from accord.core.work.backend_call import BackendCall
+from accord.errors import InvalidMessageError
+from accord.wire.message import MAX_DEPTH
 
-PATHS: Final[Mapping[BackendApi, str]] = {
-    BackendApi.CHAT: "/chat/completions",
-    BackendApi.RESPONSES: "/responses",
-    BackendApi.MESSAGES: "/v1/messages",
-}
-MAX_ID_CHARS: Final = 200
-"""How much of an answer's id is kept."""
-MAX_REASON_CHARS: Final = 40
-UNFINISHED: Final = frozenset({"in_progress", "queued"})
-"""The states of a response that has not ended."""
-COUNT_TOKENS_PATH: Final = "/v1/messages/count_tokens"
-API_OF: Final[Mapping[str, BackendApi]] = {
-    "openai chat API": BackendApi.CHAT,
-    "openai responses API": BackendApi.RESPONSES,
-    "anthropic messages API": BackendApi.MESSAGES,
-    "gemini API": BackendApi.GEMINI,
-}
-"""The column of the field table for each model API, by its name."""
-
-_FINISHED: Final = re.compile(rb'"finish_reason"\s*:\s*"(\w{1,40})"')
-_USAGE: Final = re.compile(rb'"usage"\s*:\s*\{')
-_COMPLETE: Final[Mapping[BackendApi, re.Pattern[bytes]]] = {
-    BackendApi.CHAT: re.compile(rb'\[DONE\]|"finish_reason"\s*:\s*"'),
-    BackendApi.RESPONSES: re.compile(rb"response\.(?:completed|incomplete|failed)"),
-    BackendApi.MESSAGES: re.compile(rb"message_stop"),
-}
-_REPORTS_ERROR: Final = re.compile(rb'^(?:event:\s*error\b|data:\s*\{\s*"error"\s*:|data:\s*\{\s*"type"\s*:\s*"error")')
+MAX_PREAMBLE_BYTES: Final = 256 << 10
+"""Of comments before the first event of a stream, which some endpoints send while a request waits."""
+LABEL: Final = "accord"
+"""The member with which an endpoint that is another Accord labels its answers."""
+_ENVELOPES: Final = ("response", "message")
+"""The members of an event that may hold the answer."""
+PLAIN_BYTES: Final = 4_000
+"""A shorter event has no number that clients could not read."""
+_encode: Final = msgspec.json.Encoder().encode
 
 
-class _AnswerHead(msgspec.Struct):
-    """What is read of an answer or of one of its events; the APIs put it at the top or one level below."""
-
-    id: Any = None
-    stop_reason: Any = None
-    status: Any = None
-    delta: Any = None
-    model: str | None = None
-    usage: dict[str, Any] | None = None
-    choices: list[dict[str, Any]] | None = None
-    response: "_AnswerHead | None" = None
-    message: "_AnswerHead | None" = None
-
-
-def _finish_reasons(part: _AnswerHead) -> tuple[str, ...]:
-    """Why the answers in this part ended, in the API's own words; empty if they have not ended."""
-    delta: Any = part.delta
-    if part.choices:
-        found = [each.get("finish_reason") for each in part.choices]
-    else:
-        inner = cast("dict[str, Any]", delta).get("stop_reason") if isinstance(delta, dict) else None
-        found = [part.stop_reason or inner or part.status]
-    return tuple(each[:MAX_REASON_CHARS] for each in found if isinstance(each, str) and each not in UNFINISHED)
-
-
-_decode_head: Final = msgspec.json.Decoder(_AnswerHead).decode
-
-
-@dataclass(slots=True)
-class AnswerSummary:
-    """What was read so far: the answer's id, why it ended, the model, its usage, and the number of answers."""
-
-    id: str | None = None
-    finish_reasons: tuple[str, ...] = ()
-    model: str | None = None
-    counts: dict[str, int] = field(default_factory=dict[str, int])
-    answers: int = 1
-
-    @property
-    def usage(self) -> dict[str, int] | None:
-        """The usage as backends report it; all input counts as input, cached or not."""
-        counts = dict(self.counts)
-        uncached = counts.pop("uncached_input_tokens", None)
-        if uncached is not None:
-            counts["input_tokens"] = (
-                uncached + counts.get("cached_input_tokens", 0) + counts.get("cache_write_tokens", 0)
-            )
-        return counts or None
-
-    def read(self, data: bytes) -> None:
-        """Read a whole answer, or the data of one event; anything else changes nothing."""
-        try:
-            head = _decode_head(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return
-        for part in (head, head.response, head.message):
-            if part is not None:
-                self.model = self.model or part.model
-                if self.id is None and isinstance(part.id, str):
-                    self.id = part.id[:MAX_ID_CHARS]
-                self.finish_reasons = _finish_reasons(part) or self.finish_reasons
-                if part.usage:
-                    self.counts.update(usage_counts(part.usage))
-
-    def count_choices(self, data: bytes) -> None:
-        """Count the answers of a stream by the numbers in one of its events."""
-        try:
-            choices = _decode_head(data).choices or ()
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return
-        self.answers = max([self.answers, *(1 + each.get("index", 0) for each in choices)])
-
-
-def count_answers(data: bytes) -> int:
-    """How many answers a whole answer has."""
-    try:
-        return len(_decode_head(data).choices or ())
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return 0
-
-
-USAGE_NAMES: Final[Mapping[str, str]] = {
-    "prompt_tokens": "input_tokens",
-    "completion_tokens": "output_tokens",
-    "output_tokens": "output_tokens",
-    "cache_read_input_tokens": "cached_input_tokens",
-    "cache_creation_input_tokens": "cache_write_tokens",
-}
-DETAIL_NAMES: Final[Mapping[str, str]] = {
-    "cached_tokens": "cached_input_tokens",
-    "reasoning_tokens": "reasoning_tokens",
-    "thinking_tokens": "reasoning_tokens",
-}
-
-
-def usage_counts(usage: Mapping[str, Any]) -> dict[str, int]:
-    """The counts of any API's usage object, under the names that backends use."""
-    counts = {ours: usage[name] for name, ours in USAGE_NAMES.items() if isinstance(usage.get(name), int)}
-    if isinstance(usage.get("input_tokens"), int):
-        # The messages API counts only what was not in the cache.
-        is_messages = "cache_read_input_tokens" in usage or "cache_creation_input_tokens" in usage
-        counts["uncached_input_tokens" if is_messages else "input_tokens"] = usage["input_tokens"]
-    for name in ("prompt_tokens_details", "completion_tokens_details", "input_tokens_details", "output_tokens_details"):
-        details: Any = usage.get(name)
-        if isinstance(details, dict):
-            held = cast("dict[str, Any]", details)
-            counts |= {ours: held[given] for given, ours in DETAIL_NAMES.items() if isinstance(held.get(given), int)}
-    return counts
-
-
-def relay_body(
-    kind: BackendApi, body: dict[str, Any], model: str, *, usage_in_stream: bool, keeps_reasoning: bool
-) -> tuple[dict[str, Any], bool]:
-    """The body for the endpoint, and whether usage is requested that the client did not ask for.
-
-    Streams are asked for their usage, so that they count. The endpoint stores no responses: Accord does, and then needs
-    the reasoning in a form that can be sent back.
-    """
-    sent = {**body, "model": model}
-    if kind is BackendApi.CHAT and sent.get("stream") and usage_in_stream:
-        options: Any = sent.get("stream_options")
-        held = cast("dict[str, Any]", options) if isinstance(options, dict) else {}
-        if not held.get("include_usage"):
-            sent["stream_options"] = {**held, "include_usage": True}
-            return sent, True
-    if kind is BackendApi.RESPONSES:
-        stores = sent.get("store") is not False
-        sent["store"] = False
-        sent.pop("previous_response_id", None)
-        items: Any = sent.get("input")
-        if isinstance(items, list):
-            sent["input"] = [each for each in cast("list[dict[str, Any]]", items) if not _is_by_reference(each)]
-        include: Any = sent.get("include") or []
-        if stores and keeps_reasoning and ENCRYPTED_REASONING not in include:
-            sent["include"] = [*include, ENCRYPTED_REASONING]
-    return sent, False
-
-
-def _is_by_reference(item: dict[str, Any]) -> bool:
-    """Whether this is reasoning without its encrypted form, which only an endpoint that stored it could look up."""
-    return item.get("type") == "reasoning" and not item.get("encrypted_content")
-
-
-ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
-
-
-def with_messages(kind: BackendApi, body: dict[str, Any], added: Sequence[ConversationMessage]) -> dict[str, Any]:
-    """The body with further messages of text at the end of its conversation."""
-    texts = [
-        {
-            "role": message.role.value,
-            "content": "".join(part.text for part in message.content if isinstance(part, TextPart)),
-        }
-        for message in added
-    ]
-    name = "input" if kind is BackendApi.RESPONSES else "messages"
-    earlier: Any = body.get(name) or []
-    if isinstance(earlier, str):
-        earlier = [{"role": "user", "content": earlier}]
-    return {**body, name: [*earlier, *texts]}
+@lru_cache
+def _decoder(event_type: type[AnswerEvent]) -> Callable[[bytes], AnswerEvent]:
+    return msgspec.json.Decoder(event_type).decode
 
 
 class RelayedReply:
@@ -214,93 +42,186 @@ class RelayedReply:
     def __init__(  # noqa: PLR0913 - the parts that are handed in
         self,
         reply: UpstreamReply,
-        kind: BackendApi,
+        api: RelayedApi,
         fail: Callable[[FailureReport], EndpointError],
         read_error: Callable[[bytes], FailureReport],
         max_bytes: int,
         *,
+        call: BackendCall,
         hides_usage: bool,
-        several: bool = False,
     ) -> None:
-        self.summary: Final = AnswerSummary()
+        self._watcher: Final = api.watcher()
+        self.summary: Final[AnswerSummary] = self._watcher.summary
         self.is_stream: Final = "event-stream" in reply.headers.get("content-type", "")
         self._reply: Final = reply
-        self._kind: Final = kind
-        self._fail: Final = fail
+        self._make_error: Final = fail
+        self._call: Final = call
+        self._arrived: Final = ArrivedAnswer()
+        call.arrived = self._arrived
         self._read_error: Final = read_error
         self._max_bytes: Final = max_bytes
         self._hides_usage: Final = hides_usage
-        self._is_complete = False
-        self._several: Final = several
-        self._completes: Final = _COMPLETE[kind].search
+        self._skipped_bytes = 0
+        self._decode_event: Final = _decoder(self._watcher.event_type)
 
     async def whole(self) -> bytes:
-        """The whole answer; raises `EndpointError` if it breaks off or is not an object."""
+        """The whole answer; raises `EndpointError` if it breaks off or is not an answer of the API."""
         length = self._reply.headers.get("content-length", "")
         if length.isdigit() and int(length[:20]) > self._max_bytes:
             raise self._not_understood(f"it is longer than {self._max_bytes} bytes")
-        try:
-            data = await self._reply.read_all(self._max_bytes)
-        except UpstreamError as error:
-            raise self._fail(FailureReport(error.failure, reason=error.reason)) from None
-        if len(data) > self._max_bytes:
-            raise self._not_understood(f"it is longer than {self._max_bytes} bytes")
-        if not data.lstrip().startswith(b"{"):
-            raise self._not_understood("it is not a JSON object")
-        self.summary.read(data)
+        parts, size = list[bytes](), 0
+        while part := await self._read():
+            parts.append(part)
+            size += len(part)
+            self._arrived.add_body(part)
+            if size > self._max_bytes:
+                raise self._not_understood(f"it is longer than {self._max_bytes} bytes")
+        data = b"".join(parts)
+        members = self._parse(data)
+        if members.get("error") or members.get("type") == "error":
+            raise self._fail(self._read_error(data))
+        if self._take_labels(members):
+            data = _encode(members)
+        self._watcher.note_answer(self._convert(members, self._watcher.answer_type))
+        self._report()
+        self._check_end()
+        self._call.complete()
         return data
 
     async def blocks(self) -> AsyncGenerator[bytes, None]:
-        """The answer's events, as many at a time as have arrived.
+        """The answer's events, the first one alone, then as many at a time as have arrived.
 
-        Raises `EndpointError` if the endpoint reports an error before anything else, or if the stream breaks off.
+        Raises `EndpointError` if the endpoint reports an error, if an event is malformed, or if the stream breaks off.
         """
-        blocks, size, is_first = EventBlocks(), 0, True
+        blocks, size = EventBlocks(), 0
         while data := await self._read():
             size += len(data)
+            self._arrived.add_events(data)
             if size > self._max_bytes:
                 raise self._not_understood(f"it is longer than {self._max_bytes} bytes")
-            block = blocks.feed(data)
-            if is_first and block:
-                is_first = False
-                if _REPORTS_ERROR.match(block):
-                    raise self._fail(self._read_error(_event_data(block)))
-                self.summary.read(_event_data(block))  # the first event names the model
-            if block := self._inspect(block):
-                yield block
-        if rest := self._inspect(blocks.finish()):
-            yield rest
-        if not self._is_complete:
+            try:
+                arrived = blocks.feed(data)
+            except InvalidMessageError:
+                raise self._not_understood("an event is too long") from None
+            for passed in self._inspect_all(arrived):
+                yield passed
+        for passed in self._inspect_all([blocks.finish()]):
+            yield passed
+        if not self.summary.is_complete:
             raise self._not_understood("the stream ended before the answer did")
+        self._check_end()
+        self._call.complete()
+
+    def _check_end(self) -> None:
+        """Raise `EndpointError` if the answer ended with an error; of a stream, all bytes are passed on before that."""
+        if (failure := self.summary.failure) is not None:
+            raise self._fail(failure)
+
+    def _inspect_all(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield what is passed on of these events: the first of the answer alone, and those before a fault."""
+        passed: list[bytes] = []
+        for block in blocks:
+            had_begun = self._watcher.has_begun
+            try:
+                passed.append(self._inspect(block))
+            except EndpointError:
+                if rest := b"".join(passed):
+                    yield rest
+                raise
+            if self._watcher.has_begun and not had_begun:
+                yield passed.pop()
+        if rest := b"".join(passed):
+            yield rest
 
     def _inspect(self, block: bytes) -> bytes:
-        """Read the usage in these events and note whether the answer is complete; returns the events to pass on."""
-        if not self._is_complete:
-            self._is_complete = self._completes(block) is not None
-            # The APIs that have usage in their last event are read there.
-            if self._is_complete and self._kind is BackendApi.CHAT:
-                self.summary.finish_reasons = tuple(each.decode() for each in _FINISHED.findall(block))
-        if self._several:
-            for event in block.split(b"\n\n"):
-                self.summary.count_choices(_event_data(event))
-        return self._take_usage(block) if _USAGE.search(block) else block
+        """Read one event; return it as it is passed on, or nothing if it is not for the client."""
+        event = parse_block(block)
+        if event is None or not (data := event.data.strip()):
+            return block if self._watcher.has_begun else self._skip(block)
+        watcher = self._watcher
+        if watcher.is_end_mark(data):
+            if not watcher.has_begun:
+                raise self._not_understood("there is no answer in it")
+            return block
+        read = self._read_plain(data) if event.name != "error" else None
+        if read is None:
+            read, block = self._read_closely(event, data, block)
+        had_usage = self.summary.usage
+        has_only_usage, watcher.has_begun = watcher.note_event(read), True
+        if self.summary.usage is not had_usage or self._call.model is None:
+            self._report()
+        # Usage that the client did not ask for comes in an event of its own.
+        return b"" if has_only_usage and self._hides_usage else block
+
+    def _read_closely(self, event: ServerEvent, data: bytes, block: bytes) -> tuple[AnswerEvent, bytes]:
+        """The event and its bytes without an endpoint's label; raises `EndpointError` if it is none."""
+        members = self._parse(data)
+        if event.name == "error" or members.get("error") or members.get("type") == "error":
+            raise self._fail(self._read_error(data))
+        read = self._convert(members, self._watcher.event_type)
+        if self._watcher.is_error(read):
+            raise self._fail(self._read_error(data))
+        if self._take_labels(members):
+            lines = [f"{name}: {value}\n" for name, value in (("event", event.name), ("id", event.id)) if value]
+            block = b"%bdata: %b\n\n" % ("".join(lines).encode(), _encode(members))
+        return read, block
+
+    def _report(self) -> None:
+        self._call.report(self.summary.usage or None, self.summary.model)
+        if self.summary.has_final_usage and self.is_stream:  # the client may leave before the stream ends
+            self._call.complete()
+
+    def _skip(self, block: bytes) -> bytes:
+        """Count what comes before the first event: nothing of it is passed on, and there may not be much."""
+        self._skipped_bytes += len(block)
+        if self._skipped_bytes > MAX_PREAMBLE_BYTES:
+            raise self._not_understood("too many comments came before it")
+        return b""
+
+    def _read_plain(self, data: bytes) -> AnswerEvent | None:
+        """Fast path: an event without anything that needs a closer look, which takes twice the time; or None."""
+        if (
+            len(data) > PLAIN_BYTES
+            or b"accord" in data
+            or b"\\u00" in data  # a letter of that name, perhaps
+            or data.count(b"[") + data.count(b"{") > MAX_DEPTH
+        ):
+            return None
+        try:
+            data.decode()  # the decoder does not look at members that it skips
+            event = self._decode_event(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        return None if self._watcher.is_error(event) else event
+
+    def _parse(self, data: bytes) -> dict[str, Any]:
+        """The object in this text; raises `EndpointError`."""
+        try:
+            return parse_object(data)
+        except MalformedAnswerError as error:
+            raise self._not_understood(str(error)) from None
+
+    def _convert(self, members: dict[str, Any], shape: type[msgspec.Struct]) -> Any:
+        """The same as this type; raises `EndpointError`."""
+        try:
+            return msgspec.convert(members, shape)
+        except msgspec.ValidationError:
+            raise self._not_understood(WRONG_SHAPE) from None
+
+    def _take_labels(self, members: dict[str, Any]) -> bool:
+        """Take the endpoint's labels out of an object: the client is to find ours only. Whether there were any."""
+        inner: list[Any] = [members.get(name) for name in _ENVELOPES]
+        envelopes = [members, *(cast("dict[str, Any]", each) for each in inner if isinstance(each, dict))]
+        labelled = [each for each in envelopes if LABEL in each]
+        for each in labelled:
+            label = each.pop(LABEL)
+            if self.summary.label is None and isinstance(label, dict):
+                self.summary.label = cast("dict[str, Any]", label)
+        return bool(labelled)
 
     async def close(self) -> None:
         """Close the reply; its connection is used again if all was read."""
         await self._reply.close()
-
-    def _take_usage(self, block: bytes) -> bytes:
-        """Read the usage in these events; remove the event that only has the usage which the client did not ask for."""
-        kept: list[bytes] = []
-        for event in block.split(b"\n\n"):
-            data = _event_data(event)
-            if not data or not _USAGE.search(event):
-                kept.append(event)
-                continue
-            self.summary.read(data)
-            if not (self._hides_usage and _has_no_choices(data)):
-                kept.append(event)
-        return b"\n\n".join(kept)
 
     async def _read(self) -> bytes:
         try:
@@ -308,18 +229,9 @@ class RelayedReply:
         except UpstreamError as error:
             raise self._fail(FailureReport(error.failure, reason=error.reason)) from None
 
+    def _fail(self, report: FailureReport) -> EndpointError:
+        self._call.has_failed = True
+        return self._make_error(report)
+
     def _not_understood(self, reason: str) -> EndpointError:
         return self._fail(FailureReport(Failure.NOT_UNDERSTOOD, reason=reason))
-
-
-def _event_data(event: bytes) -> bytes:
-    """The data of the first event in these lines."""
-    lines = [line for line in event.splitlines() if line.startswith(b"data:")]
-    return lines[0][5:].strip() if lines else b""
-
-
-def _has_no_choices(data: bytes) -> bool:
-    try:
-        return not _decode_head(data).choices
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False

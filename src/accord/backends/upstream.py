@@ -1,10 +1,14 @@
 """The interface of an HTTP client for model endpoints: one request, one reply that is read as it arrives."""
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
-from accord.backends.failure import Failure
+from accord.apis.failure import Failure
+
+CALLER: Final[ContextVar[str]] = ContextVar("accord_caller", default="")
+"""For whom requests are sent: connections are not passed from one caller to another at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +45,6 @@ class UpstreamReply(Protocol):
 
     async def read(self) -> bytes:
         """Return what has arrived, at least one byte; nothing at the end. Raises `UpstreamError` if it breaks off."""
-        ...
-
-    async def read_all(self, max_bytes: int) -> bytes:
-        """Return the rest of the body, or somewhat more than `max_bytes` of a longer one.
-
-        Raises `UpstreamError` if it breaks off. A length that the reply states is for the caller to check before.
-        """
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""HTTP to a model endpoint with aiohttp: keep-alive pool, environment proxies, the operator's certificates."""
+"""HTTP to a model endpoint with aiohttp: environment proxies, the operator's certificates, a connection per request."""
 
 import asyncio
 import os
@@ -24,13 +24,15 @@ from aiohttp import (
 )
 from yarl import URL
 
-from accord.backends.failure import Failure
+from accord.apis.failure import Failure
 from accord.backends.upstream import UpstreamError, UpstreamReply, UpstreamRequest, UpstreamTimeouts
 from accord.errors import UsageError
 from accord.http_client import environment_proxy, read_piece
 
 LARGE_BYTES: Final = 1 << 20
 """A larger body is given to aiohttp as a file, which it writes in pieces, so that it does not block the event loop."""
+TLS_END_S: Final = 0.1
+"""How long the last connections may take to end TLS properly; aiohttp does not say when they have."""
 
 
 @lru_cache(maxsize=256)
@@ -44,7 +46,7 @@ def find_target(address: str) -> tuple[URL, str | None]:
 
 
 class AiohttpUpstream:
-    """Connections to one endpoint. The pool belongs to the event loop that first uses it.
+    """Requests to one endpoint, each on a connection of its own. It belongs to the event loop that first uses it.
 
     `tls` holds the trusted certificates, if they are not the system's.
     """
@@ -60,7 +62,8 @@ class AiohttpUpstream:
         data = BytesIO(body) if body is not None and len(body) > LARGE_BYTES else body
         if self._session is None:
             self._session = ClientSession(
-                connector=TCPConnector(limit=0, ssl=self._tls if self._tls is not None else True),
+                # It takes what an endpoint sends unasked for the next reply: no connection is used again.
+                connector=TCPConnector(limit=0, force_close=True, ssl=self._tls if self._tls is not None else True),
                 # The waits for headers and for the body have limits of our own: aiohttp has one for both, and drops
                 # it when it cannot parse a body (see `http_client.py`).
                 timeout=ClientTimeout(total=None, sock_connect=self._timeouts.connect_s),
@@ -86,6 +89,7 @@ class AiohttpUpstream:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+            await asyncio.sleep(TLS_END_S)
 
 
 class _AiohttpReply:
@@ -108,24 +112,8 @@ class _AiohttpReply:
         except (ClientError, OSError, ValueError) as error:
             raise UpstreamError(Failure.BROKEN_OFF, _reason(error)) from None
 
-    async def read_all(self, max_bytes: int) -> bytes:
-        """Return the rest of the body."""
-        if "content-length" not in self.headers:
-            body = bytearray()
-            while len(body) <= max_bytes and (data := await self.read()):
-                body += data
-            return bytes(body)
-        try:
-            # One wait instead of several; a body of known length cannot end in a chunk that cannot be parsed.
-            async with asyncio.timeout(self._gap_s):
-                return await self._reply.read()
-        except TimeoutError:
-            raise UpstreamError(Failure.TIMED_OUT, "the answer stalled") from None
-        except (ClientError, OSError, ValueError) as error:
-            raise UpstreamError(Failure.BROKEN_OFF, _reason(error)) from None
-
     async def close(self) -> None:
-        """Close the connection; if all was read, aiohttp has already returned it to the pool."""
+        """Close the connection."""
         self._reply.close()
 
 

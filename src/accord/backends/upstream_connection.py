@@ -2,18 +2,19 @@
 
 It knows neither addresses nor pools (see `upstream_direct.py`). The parser is httptools; what this adds is limits on
 what an endpoint may send, timeouts, and the rules for when a connection may carry another request. Requests are never
-pipelined: a byte that arrives without a request, or after the end of a reply, closes the connection.
+pipelined: a byte that arrives without a request, or after the end of a reply, closes the connection and is reported.
 """
 
 import asyncio
 import os
+import select
 from collections.abc import Callable, Mapping
 from errno import errorcode
 from typing import Final, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from accord.backends.failure import Failure
+from accord.apis.failure import Failure
 from accord.backends.upstream import UpstreamError, UpstreamTimeouts
 
 MAX_HEAD_BYTES: Final = 64 << 10
@@ -21,6 +22,8 @@ MAX_HEAD_BYTES: Final = 64 << 10
 MAX_HEADERS: Final = 200
 MAX_UNREAD_BYTES: Final = 256 << 10
 """Of a body; the endpoint has to wait as long as more than this is unread. One read of the system may exceed it."""
+READ_BYTES: Final = 32 << 10
+"""Of a body, at most this much is returned at once: it may be thousands of events, which take a while to parse."""
 WRITE_BYTES: Final = 256 << 10
 """A larger body is written in pieces of this size, so that it neither blocks the event loop nor is copied at once."""
 IDLE_S: Final = 15.0
@@ -37,14 +40,16 @@ class ClosedUnansweredError(UpstreamError):
 class DirectReply:
     """One reply. `connection` is None as soon as its last byte has arrived, or after it was closed."""
 
-    __slots__ = ("_connection", "_pieces", "error", "headers", "status")
+    __slots__ = ("_connection", "_is_cut", "_pieces", "error", "headers", "status")
 
     def __init__(self, connection: "UpstreamConnection") -> None:
         self.status = 0
         """0 until the head has arrived."""
         self.headers: Mapping[str, str] = {}
         self._connection: UpstreamConnection | None = connection
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes | memoryview] = []
+        self._is_cut = False
+        """Whether the last read has left a part of what had arrived."""
         self.error: tuple[Failure, str] | None = None
         """Raised when the pieces before it have been read."""
 
@@ -59,7 +64,13 @@ class DirectReply:
         self.error = (failure, reason) if failure is not None else None
 
     async def read(self) -> bytes:
-        """Return what has arrived, without waiting if anything has."""
+        """Return what has arrived, at most `READ_BYTES`, without waiting if anything has.
+
+        Between two parts of what had arrived, others get their turn.
+        """
+        if self._is_cut:
+            self._is_cut = False
+            await asyncio.sleep(0)
         while not self._pieces:
             if self.error is not None:
                 raise UpstreamError(*self.error)
@@ -69,20 +80,14 @@ class DirectReply:
         pieces = self._pieces
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
+        if len(data) > READ_BYTES:
+            self._is_cut = True
+            view = memoryview(data)  # of much, a copy of the rest for each part would cost more than reading it
+            pieces.append(view[READ_BYTES:])
+            return bytes(view[:READ_BYTES])
         if self._connection is not None:
             self._connection.resume_reading()
-        return data
-
-    async def read_all(self, max_bytes: int) -> bytes:
-        """Return the rest of the body."""
-        body = await self.read()
-        if self._connection is None and self.error is None:
-            return body  # most bodies have arrived whole by now
-        pieces, size = [body], len(body)
-        while size <= max_bytes and (data := await self.read()):
-            pieces.append(data)
-            size += len(data)
-        return b"".join(pieces)
+        return data if isinstance(data, bytes) else bytes(data)
 
     async def close(self) -> None:
         """Close the connection; if all has arrived, it is already in use for other requests."""
@@ -93,6 +98,8 @@ class DirectReply:
 
 class UpstreamConnection(asyncio.Protocol):
     """A connection that serves one request at a time. `on_idle` is called when another one may be sent.
+
+    `on_unasked` is called when the endpoint has sent bytes that belong to no request.
 
     It has one timer for all timeouts. Each wait only moves the deadline; the timer looks at it when it fires, and is
     set anew only then, or if a deadline is earlier than the timer.
@@ -114,8 +121,10 @@ class UpstreamConnection(asyncio.Protocol):
         "_loop",
         "_on_idle",
         "_on_lost",
+        "_on_unasked",
         "_overhead_bytes",
         "_parser",
+        "_poll",
         "_reply",
         "_timeouts",
         "_timer",
@@ -123,6 +132,8 @@ class UpstreamConnection(asyncio.Protocol):
         "_transport",
         "_until_close",
         "_waiter",
+        "caller",
+        "idle_since",
         "lost",
         "on_body",
     )
@@ -133,11 +144,17 @@ class UpstreamConnection(asyncio.Protocol):
         timeouts: UpstreamTimeouts,
         on_idle: "Callable[[UpstreamConnection], None]",
         on_lost: "Callable[[UpstreamConnection], None]",
+        on_unasked: Callable[[], None],
     ) -> None:
         self._loop: Final = loop
         self._timeouts: Final = timeouts
         self._on_idle: Final = on_idle
         self._on_lost: Final = on_lost
+        self._on_unasked: Final = on_unasked
+        self.caller = ""
+        """For whom its last request was sent."""
+        self.idle_since = 0.0
+        self._poll: Final = select.poll()
         self._transport: asyncio.Transport | None = None
         self.lost: Final[asyncio.Future[None]] = loop.create_future()
         """Done when the connection is closed."""
@@ -241,6 +258,11 @@ class UpstreamConnection(asyncio.Protocol):
         """Whether a request can be written."""
         return self._transport is not None and not self._transport.is_closing()
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing has arrived that the event loop has not read: neither bytes nor the end."""
+        return not self._poll.poll(0)
+
     def resume_reading(self) -> None:
         """Let the endpoint send more."""
         if self._is_reading_paused and self._transport is not None and not self._transport.is_closing():
@@ -264,11 +286,13 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
         self._transport = cast("asyncio.Transport", transport)
+        self._poll.register(transport.get_extra_info("socket"), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         """Parse what has arrived, and hand it to the reply."""
         reply = self._reply
         if reply is None:
+            self._on_unasked()
             self.abort()
             return
         self._has_received = True
@@ -282,6 +306,8 @@ class UpstreamConnection(asyncio.Protocol):
         else:
             self._overhead_bytes += len(data)
         if self._is_complete:
+            if is_malformed and self._keeps_alive:
+                self._on_unasked()
             self._finish(reply, may_reuse=self._keeps_alive and not is_malformed and not self._is_writing)
         elif is_malformed or self._overhead_bytes > MAX_HEAD_BYTES:
             # After the head, it may be a fault of the connection, which a second attempt cures.
@@ -331,7 +357,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._reply = None
         self.resume_reading()
         if may_reuse:
-            self._set_deadline(self._loop.time() + IDLE_S)
+            self.idle_since = self._loop.time()
+            self._set_deadline(self.idle_since + IDLE_S)
             self._on_idle(self)
         else:
             self.abort()

@@ -6,10 +6,12 @@ costs with aiohttp, and a read of a stream half (`make bench-backends`).
 """
 
 import asyncio
+import logging
 import re
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
@@ -18,8 +20,8 @@ from urllib.parse import urlsplit
 
 from aiohappyeyeballs import start_connection  # pyright: ignore[reportUnknownVariableType] - a bare tuple in it
 
-from accord.backends.failure import Failure
-from accord.backends.upstream import UpstreamError, UpstreamReply, UpstreamRequest, UpstreamTimeouts
+from accord.apis.failure import Failure
+from accord.backends.upstream import CALLER, UpstreamError, UpstreamReply, UpstreamRequest, UpstreamTimeouts
 from accord.backends.upstream_connection import CLOSED, ClosedUnansweredError, UpstreamConnection, reason_of
 from accord.version import package_version
 
@@ -29,6 +31,12 @@ MAX_HEADS: Final = 64
 """Request heads that are kept in encoded form."""
 OWN_HEADERS: Final = frozenset({"accept-encoding", "connection", "content-length", "transfer-encoding"})
 """Headers that describe how the message is transferred, which is decided here: given ones are left out."""
+REST_S: Final = 1.0
+"""How long a connection must have been silent before it serves another caller."""
+DISTRUST_S: Final = 600.0
+"""How long no connections are kept to an endpoint that sent bytes unasked."""
+UNASKED: Final = "The endpoint sent bytes unasked; its connections are not kept"
+LOG: Final = logging.getLogger("accord.backends")
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 _TARGET: Final = re.compile(r"[!-~]+")
@@ -45,10 +53,68 @@ class UpstreamServer:
     is_tls: bool
 
 
+class KeptConnections:
+    """The connections to one server that wait for a request.
+
+    HTTP/1.1 does not say which request a reply belongs to: bytes that an endpoint sends too many would answer the next
+    request. So a connection is used again only if nothing has arrived on it, for another caller only after a rest, in
+    which late bytes close it; and none is kept for a while after an endpoint was seen to send such bytes. The one that
+    was used last is used next, since those that are not needed are to be closed.
+    """
+
+    def __init__(self, server: UpstreamServer) -> None:
+        self._server: Final = server
+        self._idle: Final[dict[str, list[UpstreamConnection]]] = {}
+        """By caller: first the caller whose connections have waited longest."""
+        self._distrusted_until = 0.0
+
+    def take(self, caller: str, now: float) -> UpstreamConnection | None:
+        """Return a connection for a request of this caller, if there is one."""
+        while self._idle:
+            owner = caller if caller in self._idle else next(iter(self._idle))
+            connections = self._idle[owner]
+            if owner != caller and now - connections[0].idle_since < REST_S:
+                return None
+            connection = connections.pop(-1 if owner == caller else 0)
+            if not connections:
+                del self._idle[owner]
+            # One on which something has arrived is left to the event loop, which closes it when it reads that.
+            if connection.is_open and connection.is_silent:
+                return connection
+        return None
+
+    def keep(self, connection: UpstreamConnection) -> None:
+        """Keep this connection for another request."""
+        if connection.idle_since < self._distrusted_until:
+            connection.abort()
+        else:
+            self._idle.setdefault(connection.caller, []).append(connection)
+
+    def drop(self, connection: UpstreamConnection) -> None:
+        """Forget a connection that is closed."""
+        connections = self._idle.get(connection.caller, [])
+        if connection in connections:
+            connections.remove(connection)
+            if not connections:
+                del self._idle[connection.caller]
+
+    def distrust(self) -> None:
+        """Close all connections and keep none for a while: the endpoint sent bytes that no request asked for."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._distrusted_until:
+            fields = {"host": self._server.host, "port": self._server.port, "seconds": DISTRUST_S}
+            LOG.warning(UNASKED, extra={"fields": fields})
+        self._distrusted_until = now + DISTRUST_S
+        for connections in list(self._idle.values()):
+            for connection in list(connections):
+                connection.abort()
+        self._idle.clear()
+
+
 class DirectUpstream:
     """Connections to one endpoint. The pool belongs to the event loop that first uses it.
 
-    The connection that was used last is used next; one without requests is closed after a while. If the endpoint has
+    One without requests is closed after a while. If the endpoint has
     closed a connection of the pool before a byte of the reply arrived, the request is sent once more, on a new
     connection. RFC 9110 (9.2.2) lets a client repeat a POST only if it knows that the first one was not processed: an
     endpoint that closes an idle connection has not read the request, and one that crashed over it is not met again,
@@ -60,7 +126,7 @@ class DirectUpstream:
     def __init__(self, timeouts: UpstreamTimeouts | None = None, *, tls: ssl.SSLContext | None = None) -> None:
         self._timeouts: Final = timeouts or UpstreamTimeouts()
         self._tls: Final = tls
-        self._idle: Final[dict[UpstreamServer, list[UpstreamConnection]]] = {}
+        self._kept: Final[dict[UpstreamServer, KeptConnections]] = {}
         self._connections: Final[set[UpstreamConnection]] = set()
         self._heads: Final[dict[tuple[str, str], tuple[Mapping[str, str], UpstreamServer, bytes]]] = {}
 
@@ -76,18 +142,21 @@ class DirectUpstream:
             head = b"%scontent-length: %d\r\n\r\n" % (head, len(body))
         else:
             head, body = head + b"\r\n", b""
-        idle = self._idle.get(server)
-        while idle:
-            if (connection := idle.pop()).is_open:
-                try:
-                    return await connection.send(head, body)
-                except ClosedUnansweredError:
-                    break
-        return await (await self._connect(server)).send(head, body)
+        caller = CALLER.get()
+        kept = self._kept.get(server)
+        if kept is None:
+            kept = self._kept[server] = KeptConnections(server)
+        if (connection := kept.take(caller, asyncio.get_running_loop().time())) is not None:
+            connection.caller = caller
+            with suppress(ClosedUnansweredError):
+                return await connection.send(head, body)
+        connection = await self._connect(server, kept)
+        connection.caller = caller
+        return await connection.send(head, body)
 
     async def aclose(self) -> None:
         """Close every connection."""
-        self._idle.clear()
+        self._kept.clear()
         if connections := list(self._connections):
             for connection in connections:
                 connection.abort()
@@ -110,11 +179,13 @@ class DirectUpstream:
         self._heads[request.method, request.url] = known
         return known
 
-    async def _connect(self, server: UpstreamServer) -> UpstreamConnection:
+    async def _connect(self, server: UpstreamServer, kept: KeptConnections) -> UpstreamConnection:
+        def forget(connection: UpstreamConnection) -> None:
+            self._connections.discard(connection)
+            kept.drop(connection)
+
         loop = asyncio.get_running_loop()
-        connection = UpstreamConnection(
-            loop, self._timeouts, self._idle.setdefault(server, []).append, self._forget(server)
-        )
+        connection = UpstreamConnection(loop, self._timeouts, kept.keep, forget, kept.distrust)
         self._connections.add(connection)
         try:
             async with asyncio.timeout(self._timeouts.connect_s):
@@ -136,15 +207,6 @@ class DirectUpstream:
         except BaseException:
             opened.close()  # the event loop has taken it over only if this succeeds
             raise
-
-    def _forget(self, server: UpstreamServer) -> Callable[[UpstreamConnection], None]:
-        def forget(connection: UpstreamConnection) -> None:
-            self._connections.discard(connection)
-            idle = self._idle.get(server, [])
-            if connection in idle:
-                idle.remove(connection)
-
-        return forget
 
 
 @lru_cache(maxsize=256)

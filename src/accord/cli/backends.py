@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -12,7 +13,8 @@ import typer
 
 from accord.assembly.loop import run_async
 from accord.assembly.parts import ConfiguredBackend, build_backends, find_backend
-from accord.backends.evidence import Evidence, from_probe, gather, manifest_of
+from accord.assembly.top import forget_refusals, read_refusals
+from accord.backends.evidence import from_probe, gather, manifest_of
 from accord.backends.probe import (
     ProbeFinding,
     ProbeVerdict,
@@ -24,21 +26,31 @@ from accord.backends.probe import (
 )
 from accord.cli.configuration import load
 from accord.cli.negotiate import format_source, judge, negotiation_json
-from accord.cli.options import ConfigOption, JsonOption, RequireOption, TrustOption, read_requirements
+from accord.cli.options import (
+    ConfigOption,
+    JsonOption,
+    QueueOption,
+    RequireOption,
+    StoreOption,
+    TrustOption,
+    read_requirements,
+)
 from accord.config.probed import save_probe
 from accord.console import Cell, Console, styled
 from accord.core.vocabulary import unknown_name_warnings
-from accord.core.work.derive import PARAMETERS, REASONS
+from accord.core.work.derive import REASONS, SETTINGS
+from accord.core.work.evidence import Evidence
 from accord.core.work.negotiate import negotiate
 from accord.errors import BackendError, UsageError
 from accord.ports import Backend, DescribedBackend, ManagedBackend, SystemClock
 from accord.terminal import format_count, warn
 from accord.wire.capability import ALIASES, Capability
+from accord.wire.disposition import RememberedRefusal
 from accord.wire.manifest import CapabilityRequirements
 from accord.wire.service import ProbeRecord
 from accord.wire.work import AnyPiece, EndPiece, WorkOrder
 
-CHECKED: Final = tuple(dict.fromkeys(map(str, (*REASONS, Capability.SYSTEM_MESSAGE, *PARAMETERS.values()))))
+CHECKED: Final = tuple(dict.fromkeys(map(str, (*REASONS, Capability.SYSTEM_MESSAGE, *SETTINGS.values()))))
 """What a request can need of a backend; `accord backends` lists those of them that no source says anything about."""
 SOURCES: Final = ("operator", "probe", "endpoint", "facts", "API")
 NO_BACKEND: Final = (
@@ -52,6 +64,10 @@ COLOURS: Final[Mapping[ProbeFinding, str]] = {
     ProbeFinding.IGNORED: "red",
     ProbeFinding.INCONCLUSIVE: "bright_black",
 }
+NO_SERVICE: Final = (
+    "No process of a service on this store answered. Give the --store and --queue of the service; without a shared "
+    "store, send it SIGHUP or DELETE /v1/admin/backends/NAME/refusals"
+)
 REACH_S: Final = 10.0
 ANSWER_S: Final = 60.0
 
@@ -59,18 +75,21 @@ backends_app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @backends_app.callback(invoke_without_command=True)
-def backends_command(
+def backends_command(  # noqa: PLR0913 - one flag each
     context: typer.Context,
     *,
     timeout_s: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for each backend.")] = REACH_S,
     as_json: JsonOption = False,
     config: ConfigOption = None,
     trust: TrustOption = False,
+    queue: QueueOption = None,
+    store: StoreOption = None,
 ) -> None:
     """Show backends and probe what they can do.
 
     For each backend: whether it can be reached, how many calls of it may run at once, which sources its capabilities
-    come from, and which are unknown. Exit status 1 if one cannot be reached.
+    come from, and which are unknown; and, if a service runs on the store, what endpoints have refused to it recently.
+    Exit status 1 if one cannot be reached.
 
     Examples:
       accord backends
@@ -78,16 +97,20 @@ def backends_command(
     """
     if context.invoked_subcommand is not None:
         return
-    configured = build_backends(load(config, trusted=trust), warns=False)
+    loaded = load(config, trusted=trust, store=store, queue=queue)
+    configured = build_backends(loaded, warns=False)
 
-    async def check_all() -> list[BackendState]:
-        return await asyncio.gather(*(_check(each, timeout_s) for each in configured))
+    async def check_all() -> tuple[list[RememberedRefusal], list[BackendState]]:
+        checks = asyncio.gather(*(_check(each, timeout_s) for each in configured))
+        return await read_refusals(loaded) if configured else [], await checks
 
-    states = run_async(check_all())
+    refusals, states = run_async(check_all())
     if as_json:
-        print(json.dumps({"backends": [state.to_json() for state in states]}, indent=2, ensure_ascii=False))
+        found = {"backends": [state.to_json() for state in states], "refused": [each.dump() for each in refusals]}
+        print(json.dumps(found, indent=2, ensure_ascii=False))
     elif states:
         _print_states(states)
+        _print_refusals(refusals)
     else:
         print(NO_BACKEND)
     if any(state.problem for state in states):
@@ -144,6 +167,32 @@ def probe_command(  # noqa: PLR0913 - one flag each
         is_met = needs is None or judge(needs, evidence, as_json=False)
     if not is_met:
         raise typer.Exit(1)
+
+
+@backends_app.command("forget")
+def forget_command(
+    name: Annotated[str, typer.Argument(help="Name of the backend in the configuration.")],
+    *,
+    config: ConfigOption = None,
+    trust: TrustOption = False,
+    queue: QueueOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Have a running service forget what an endpoint refused.
+
+    What an endpoint refused is not sent to it again for a while. This reaches every process of the service on the
+    store; `DELETE /v1/admin/backends/NAME/refusals` and SIGHUP do the same. Exit status 1 if no process answers.
+
+    Example:
+      accord backends forget local
+    """
+    loaded = load(config, trusted=trust, store=store, queue=queue)
+    find_backend(name, loaded)
+    counts = run_async(forget_refusals(loaded, name))
+    if not counts:
+        print(NO_SERVICE, file=sys.stderr)
+        raise typer.Exit(1)
+    print(f"{name}: forgot {format_count(sum(counts), 'refusal')}; processes that answered: {len(counts)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +268,25 @@ def _print_states(states: Sequence[BackendState]) -> None:
     for state in states:
         for warning in state.warnings:
             console.print(warning, style="yellow", soft_wrap=True)
+
+
+def _print_refusals(refusals: Sequence[RememberedRefusal]) -> None:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            styled(each.backend),
+            styled(each.capability or f"{each.field} ({each.api})"),
+            styled("-" if each.value is None else each.value),
+            styled(f"{each.times}"),
+            styled(f"{each.since:%Y-%m-%d %H:%M}"),
+            styled(f"{each.until:%Y-%m-%d %H:%M}"),
+            styled("all" if each.for_all else "those who met it"),
+            styled(each.example or "-"),
+        )
+        for each in sorted(refusals, key=lambda each: (each.backend, each.since))
+    ]
+    if rows:
+        columns = ("name", "refused", "value", "times", "since (UTC)", "until (UTC)", "for callers", "last request")
+        Console().print_table(columns, rows)
 
 
 @dataclass(slots=True)

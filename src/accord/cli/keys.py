@@ -23,7 +23,17 @@ from accord.terminal import format_count
 from accord.wire.keys import BudgetPeriod, KeyInfo, KeyRules, UsageGroup, UsageTotal
 
 NO_RULE = "none"
-COLUMNS = ("requests", "failed", "input_tokens", "cached_input_tokens", "output_tokens", "cost_usd", "priced_requests")
+REFERENCES = {True: "references into the provider's account", False: "no references into the provider's account"}
+COLUMNS = (
+    "requests",
+    "failed",
+    "input_tokens",
+    "cached_input_tokens",
+    "output_tokens",
+    "cost_usd",
+    "priced_requests",
+    "estimated_requests",
+)
 
 keys_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
@@ -40,6 +50,14 @@ BudgetOption = Annotated[
 ]
 PolicyOption = Annotated[
     str | None, typer.Option(metavar="POLICY", help="`strict`: refuse what a model lacks; `labelled`: drop and label.")
+]
+
+ReferencesOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--account-references/--no-account-references",
+        help="Allow requests to name files and the like in the provider's account, or not.",
+    ),
 ]
 
 
@@ -63,6 +81,7 @@ def add_command(  # noqa: PLR0913 - one flag each
     budget: BudgetOption = None,
     policy: PolicyOption = None,
     admin: Annotated[bool, typer.Option("--admin", help="Allow the admin API.")] = False,
+    references: ReferencesOption = None,
     label: Annotated[str, typer.Option(help="Note for `keys list`, such as what the key is for.")] = "",
     days: Annotated[
         int | None, typer.Option(min=1, max=36_500, help="Days until it expires; by default it does not.")
@@ -77,7 +96,7 @@ def add_command(  # noqa: PLR0913 - one flag each
       accord keys add ada --models gpt-*,auto --rate 10/second --budget 20/month
     """
     change = _read_rules(models, rate, budget, policy, "keys add")
-    rules = change_rules(None, {**change, "is_admin": admin or None})
+    rules = change_rules(None, {**change, "is_admin": admin or None, "account_references": references})
     loaded = load(config, trusted=trust, store=store)
     record = add_token(loaded, "key", {"user": user, "label": label, "rules": rules}, days)
     print(
@@ -162,6 +181,7 @@ def set_command(  # noqa: PLR0913 - one flag each
     budget: BudgetOption = None,
     policy: PolicyOption = None,
     admin: Annotated[bool | None, typer.Option("--admin/--no-admin", help="Allow the admin API, or not.")] = None,
+    references: ReferencesOption = None,
     config: ConfigOption = None,
     trust: TrustOption = False,
     store: StoreOption = None,
@@ -176,8 +196,12 @@ def set_command(  # noqa: PLR0913 - one flag each
     change = _read_rules(models, rate, budget, policy, "keys set")
     if admin is not None:
         change["is_admin"] = admin
+    if references is not None:
+        change["account_references"] = references
     if not change:
-        raise UsageError("keys set: nothing to change; give --models, --rate, --budget, --policy or --admin")
+        raise UsageError(
+            "keys set: nothing to change; give --models, --rate, --budget, --policy, --admin or --account-references"
+        )
     loaded = load(config, trusted=trust, store=store)
 
     async def replace(opened: Store) -> KeyRules | None:
@@ -223,8 +247,8 @@ def usage_command(  # noqa: PLR0913 - one flag each
 ) -> None:
     """Show requests, tokens and costs.
 
-    Costs are those of requests whose price is known; `priced` says how many these are. A running service writes its
-    usage every second.
+    Costs are those of requests whose price is known; `priced` says how many these are. `estimated` says for how many
+    a part of the usage is estimated from what arrived. A running service writes its usage every second.
 
     Example:
       accord keys usage --by model --since 2026-11-01
@@ -239,9 +263,15 @@ def usage_command(  # noqa: PLR0913 - one flag each
     elif as_csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow((by.value, *COLUMNS))
-        writer.writerows((total.name, *(getattr(total, name) for name in COLUMNS)) for total in found)
+        writer.writerows(map(csv_cell, (total.name, *(getattr(total, name) for name in COLUMNS))) for total in found)
     else:
         _print_usage(found, by)
+
+
+def csv_cell(value: str | float) -> str:
+    """Return a cell that a spreadsheet does not take for a formula: models and users are named by others."""
+    text = str(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else text
 
 
 def describe_rules(rules: KeyRules | None) -> list[str]:
@@ -253,6 +283,7 @@ def describe_rules(rules: KeyRules | None) -> list[str]:
     if rules.budget_usd is not None:
         words.append(f"{rules.budget_usd:g} USD{_per(rules.budget_period)}")
     words += [rules.policy] if rules.policy else []
+    words += [] if rules.account_references is None else [REFERENCES[rules.account_references]]
     return [*words, "admin API"] if rules.is_admin else words
 
 
@@ -282,10 +313,11 @@ def _print_usage(usage: Sequence[UsageTotal], by: UsageGroup) -> None:
             f"{total.output_tokens:,}",
             f"{total.cost_usd:.4f}",
             f"{total.priced_requests:,}",
+            f"{total.estimated_requests:,}",
         )
         for total in usage
     ]
-    columns = (by.value, "requests", "failed", "input", "cached", "output", "USD", "priced")
+    columns = (by.value, "requests", "failed", "input", "cached", "output", "USD", "priced", "estimated")
     Console().print_table(columns, rows)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from accord.backends.evidence import Evidence, from_operator, gather, manifest_of, read_evidence
+from accord.backends.evidence import from_operator, gather, manifest_of, read_evidence
 from accord.cli.options import (
     ConfigOption,
     JsonOption,
@@ -19,6 +19,7 @@ from accord.cli.options import (
 )
 from accord.console import Console, styled
 from accord.core.vocabulary import unknown_name_warnings
+from accord.core.work.evidence import Evidence
 from accord.core.work.negotiate import generate_report, negotiate
 from accord.errors import UsageError
 from accord.terminal import warn

@@ -122,6 +122,8 @@ def _print_work(console: Console, work: Work) -> None:
         _print_lines(console, _emulation_lines(work.emulations), "Emulations")
     if work.usage:
         _print_lines(console, [json.dumps(work.usage, ensure_ascii=False)], "Usage")
+    if work.calls:
+        _print_lines(console, [json.dumps(each.dump(), ensure_ascii=False) for each in work.calls], "Requests")
 
 
 def _print_lines(console: Console, lines: Iterable[str], title: str | None = None) -> None:

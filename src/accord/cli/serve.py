@@ -86,7 +86,7 @@ def serve_command(  # noqa: PLR0913 - one flag each
     if process is None and settings.workers > 1:
         check_process_count(loaded, settings.workers)
         command = [sys.executable, "-P", "-m", "accord", *sys.argv[1:]]
-        started = partial(print_start, has_page=settings.page)
+        started = partial(print_start, has_page=settings.page, retention_days=loaded.config.retention_days)
         raise typer.Exit(run_processes(command, settings, started=lambda message: started(**message)))
     with unfiltered_streams():
         # Without a terminal to ask on, a changed file is used only if it is trusted.

@@ -1,4 +1,4 @@
-"""`accord sessions`: list, export and delete stored sessions."""
+"""`accord sessions`: list, measure, export and delete stored sessions."""
 
 import json
 import sys
@@ -15,6 +15,7 @@ from pydantic_core import to_jsonable_python
 from accord.assembly.store import is_store_missing, run_with_store
 from accord.cli.configuration import confirm, load
 from accord.cli.options import ConfigOption, JsonOption, StoreOption, TrustOption
+from accord.console import Console
 from accord.errors import UsageError
 from accord.ports import DeletionProgress
 from accord.terminal import escape_line, format_count, unfiltered
@@ -85,6 +86,37 @@ def receipts_command(
             f"No receipts of session {escape_line(session)} yet; `accord sessions list USER` lists the sessions",
             file=sys.stderr,
         )
+
+
+@sessions_app.command("usage")
+def usage_command(
+    *,
+    config: ConfigOption = None,
+    trust: TrustOption = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the stored bytes by kind, and the oldest session.
+
+    Bytes are those of packets, messages, receipts and prompts; on disk they take up to twice as much.
+
+    Example:
+      accord sessions usage --json
+    """
+    loaded = load(config, trusted=trust, store=store)
+    totals = [] if is_store_missing(loaded) else run_with_store(loaded, lambda store: store.stored())
+    if as_json:
+        print(json.dumps(to_jsonable_python([asdict(total) for total in totals]), indent=2))
+        return
+    now = datetime.now(UTC)
+    rows = [
+        (total.kind.value, str(total.sessions), str(total.bytes), format_count((now - total.oldest).days, "day"))
+        for total in totals
+    ]
+    if rows:
+        Console().print_table(("kind", "sessions", "bytes", "oldest"), rows)
+    else:
+        print("No sessions yet")
 
 
 @sessions_app.command("delete-user")

@@ -152,7 +152,7 @@ class BackendConfig(ConfigTable, frozen=True):
     name: Name
     """Its name, in receipts, groups, logs and as `model` of the model APIs."""
     kind: Name
-    """What it is: `openai`, `anthropic`, `gemini`, `acp`, `scripted` or `echo` (docs/backends.md)."""
+    """What it is: `openai`, a dialect of it, `anthropic`, `gemini`, `acp`, `scripted` or `echo` (docs/backends.md)."""
     model: Annotated[str, Field(min_length=1)] | None = None
     """The id of the model."""
     base_url: Annotated[str, AfterValidator(_check_web_address)] | None = None
@@ -270,7 +270,7 @@ class LimitsConfig(ConfigTable, frozen=True):
     max_turn_bytes: Count = SizeLimits().turn_bytes
     """Size of everything that the agent sends in a turn."""
     max_history_bytes: Count = HISTORY_BYTES
-    """How much of the conversation so far a turn gets."""
+    """How much of the conversation so far a turn gets, and how long the responses are that a request continues."""
     max_replay_turns: Count = 1_000
     """How many turns `accord acp` sends to an editor that loads a conversation: the last ones."""
     max_replay_bytes: Count = 64 * 1024 * 1024
@@ -424,7 +424,7 @@ class Config(ConfigTable, frozen=True):
     default_agent: Name = BUILT_IN_AGENTS[0]
     """The agent that answers if none is named: one of `[agents]`, or the built-in `demo` or `relay`."""
     retention_days: Count | None = None
-    """Days after which sessions are deleted; without it they are kept."""
+    """Days after which sessions are deleted; without it conversations are kept, and calls of model APIs for 30 days."""
     signing_key: Annotated[str, Field(min_length=1)] | None = None
     """File of the private key that signs receipts; `accord receipts keygen` makes one."""
     agents: dict[Name, Target] = Field(default_factory=dict[str, str])

@@ -39,7 +39,8 @@ STARTER: Final = """\
 # The agent that answers when a command names none: one listed below, or the built-in "demo" or "relay".
 #default_agent = "demo"
 
-# Delete sessions after this many days. If this is not set, they are kept until someone deletes them.
+# Delete sessions after this many days without activity. If this is not set, conversations are kept until someone
+# deletes them, and receipts and stored responses of the model APIs for 30 days.
 #retention_days = 30
 
 # Sign receipts with this private key; `accord receipts keygen` makes one. It is a secret: do not commit it.
@@ -128,7 +129,7 @@ STARTER: Final = """\
 #max_turn_bytes = 67108864
 
 # How much of the conversation so far a turn gets; and how much may be stored for one user (no limit if not set).
-#max_history_bytes = 1048576
+#max_history_bytes = 4194304
 #max_user_bytes = 1073741824
 
 # How much of a conversation `accord acp` sends to an editor that loads it: the last turns that fit.

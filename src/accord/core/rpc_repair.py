@@ -14,17 +14,15 @@ REPLACEMENT_BYTES: Final = "\ufffd".encode()
 MAX_TOKENS: Final = 100_000
 """How many strings and brackets of a broken line are looked at: about 50 ms."""
 
-# Behind an even number of backslashes: after an odd one it is text that only looks like an escape.
-_HALF_ESCAPE: Final = re.compile(rb"(?<!\\)(?:\\\\)*+(\\u[dD][89a-fA-F][0-9a-fA-F]{2})")
+_HALF_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _LOW_ESCAPE: Final = re.compile(rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _HALF_BYTES: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
-# Possessive, so that the engine keeps no places to return to: a string may have megabytes. One that is cut off is the
-# last token.
-_STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_TOKEN: Final = re.compile(_STRING + rb"?|[{}\[\]]", re.DOTALL)
+# Escaped backslashes and quotes are blanked before these match: an engine that had to count backslashes would keep a
+# place to return to for each of them, and a string may have megabytes. A string that is cut off is the last token.
+_TOKEN: Final = re.compile(rb'"[^"]*+"?|[{}\[\]]')
 _COLON: Final = re.compile(rb"\s*:\s*")
-_ID: Final = re.compile(rb"(" + _STRING + rb"|-?[0-9]{1,100}+)\s*(?:[,}]|$)", re.DOTALL)
+_ID: Final = re.compile(rb'("[^"]*+"|-?[0-9]{1,100}+)\s*(?:[,}]|$)')
 
 
 def has_half_bytes(line: bytes) -> bool:
@@ -36,8 +34,9 @@ def replace_half_pairs(line: bytes) -> bytes:
     """Replace each half of a surrogate pair, as an escape or as bytes, by U+FFFD; the very line if there is none."""
     mended: bytearray | None = None
     after = 0
-    for found in _HALF_ESCAPE.finditer(line):
-        start, end = found.span(1)
+    # An escaped backslash is blanked: what follows it only looks like an escape.
+    for found in _HALF_ESCAPE.finditer(line.replace(rb"\\", b"__")):
+        start, end = found.span()
         if start < after:
             continue  # the second half of a pair
         if line[start + 3] in b"89abAB" and (low := _LOW_ESCAPE.match(line, end)):
@@ -74,7 +73,8 @@ def read_broken_line(line: bytes, *, is_batch: bool = False) -> list[BrokenMessa
     There is at least one. In a batch, only requests with an id count.
     """
     depth, members, found = 0, dict[bytes, int | str | None](), list[BrokenMessage]()
-    for count, token in enumerate(_TOKEN.finditer(line)):
+    text = line.replace(rb"\\", b"__").replace(rb"\"", b"__")
+    for count, token in enumerate(_TOKEN.finditer(text)):
         first = token[0][:1]
         if first in b"{[":
             depth += 1
@@ -83,9 +83,9 @@ def read_broken_line(line: bytes, *, is_batch: bool = False) -> list[BrokenMessa
             if is_batch and depth == 1:
                 found.append(_describe(members))
                 members = {}
-        elif depth == 1 + is_batch and (colon := _COLON.match(line, token.end())):
-            value = _ID.match(line, colon.end()) if token[0] == b'"id"' else None
-            members.setdefault(token[0], None if value is None else _parse_id(value[1]))
+        elif depth == 1 + is_batch and (colon := _COLON.match(text, token.end())):
+            value = _ID.match(text, colon.end()) if token[0] == b'"id"' else None
+            members.setdefault(token[0], None if value is None else _parse_id(line[slice(*value.span(1))]))
         if count >= MAX_TOKENS or (depth < 1 and count):
             break
     found.append(_describe(members))

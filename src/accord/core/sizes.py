@@ -10,7 +10,17 @@ import msgspec
 from accord.core.sse import MAX_EVENT_BYTES
 from accord.errors import AgentError, BackendError
 from accord.wire.packet import DeltaPacket, StreamPacket
-from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
+from accord.wire.work import (
+    AnyPiece,
+    CitationPiece,
+    EndPiece,
+    MediaPiece,
+    TextPiece,
+    ThinkingPiece,
+    ToolCallDelta,
+    ToolCallPiece,
+    WorkPiece,
+)
 
 # Values are counted before JSON text is parsed, since a parser makes an object of every value: 64 MB of `[]` became
 # 3.4 GB. Long strings (base64 media) cost no more than their own length, so only what is outside of strings is counted.
@@ -199,6 +209,12 @@ def _piece_size(piece: AnyPiece) -> int:
             return len(piece.text.encode())
         case ToolCallPiece():
             return len(_encode(piece.input))
+        case MediaPiece():
+            return len(piece.data or "")
+        case CitationPiece():
+            return len(_encode(piece.source))
+        case ToolCallDelta():  # the complete call counts
+            return 0
         case WorkPiece():
             return len(_encode(piece.event))
         case EndPiece():

@@ -16,6 +16,7 @@ from accord.errors import InvalidMessageError, Problem
 MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 
 _LINE_END: Final = re.compile(rb"\r\n?|\n")
+_EVENT_END: Final = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
 _BOM: Final = b"\xef\xbb\xbf"
 _LF: Final = 0x0A
 _DATA: Final = b"data: "
@@ -137,21 +138,39 @@ class EventBlocks:
     def __init__(self) -> None:
         self._rest = b""
 
-    def feed(self, data: bytes) -> bytes:
-        """Return everything up to the end of the last complete event."""
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the events that these bytes complete, each with the blank line that ends it."""
         if self._rest:
             data = self._rest + data
-        end = data.rfind(b"\n\n") + 2
-        if b"\r" in data:
-            end = max(end, data.rfind(b"\r\n\r\n") + 4 if b"\r\n\r\n" in data else 0)
-        if end < 2:
-            end = 0
-        if len(data) - end > MAX_EVENT_BYTES:
+        if b"\r" not in data:
+            *blocks, self._rest = data.split(b"\n\n")
+            blocks = [block + b"\n\n" for block in blocks]
+        else:
+            blocks, start = list[bytes](), 0
+            # A line end that is cut after its CR is not one yet.
+            for end in _EVENT_END.finditer(data, 0, len(data) - data.endswith(b"\r")):
+                blocks.append(data[start : end.end()])
+                start = end.end()
+            self._rest = data[start:]
+        if len(self._rest) > MAX_EVENT_BYTES:
             raise InvalidMessageError("event", [Problem("(the event)", f"at most {MAX_EVENT_BYTES} bytes")])
-        self._rest = data[end:]
-        return data if end == len(data) else data[:end]
+        return blocks
 
     def finish(self) -> bytes:
         """Return what follows the last complete event."""
         rest, self._rest = self._rest, b""
         return rest
+
+
+def parse_block(block: bytes) -> ServerEvent | None:
+    """Return the event of this block; None if it has no data, such as a comment."""
+    if b"data" not in block:
+        return None
+    # Fast path: nearly every event has one line of data, and perhaps its name before that.
+    name, start = None, 0
+    if block.startswith(b"event: "):
+        start = block.find(b"\n") + 1
+        name = block[7 : start - 1].decode(errors="replace")
+    if block.startswith(_DATA, start) and block.find(b"\n", start) == len(block) - 2 and b"\r" not in block:
+        return ServerEvent(block[start + len(_DATA) : -2], name=name)
+    return next(EventDecoder().feed(block + b"\n\n"), None)

@@ -107,7 +107,8 @@ class Admission:
         stated = stated_requirements(self._agent, request)
         if stated is None:
             return None
-        refusal = check_requirements(stated, self._dispatcher.candidates(), self._dispatcher.config)
+        candidates = self._dispatcher.candidates(request.context.user.id)
+        refusal = check_requirements(stated, candidates, self._dispatcher.config)
         log_requirements(stated, refusal, str(request.request_id))
         if refusal is None:
             return None

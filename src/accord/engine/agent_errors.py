@@ -19,6 +19,9 @@ LOG: Final = logging.getLogger("accord.agent")
 CALLERS: Final = ("accord.engine", "accord.assembly", "accord.cli", "asyncio", "uvloop")
 """Packages that call agent code. Their frames come first in every traceback and say nothing about the agent."""
 
+ABANDONED: Final[set[asyncio.Task[None]]] = set()
+"""The tasks of agents that go on running after their turn; asyncio itself does not keep them alive."""
+
 
 class AgentRaisedError(AgentError):
     """Agent code raised an exception that is not one of Accord's; `__cause__` is that exception."""
@@ -39,6 +42,21 @@ def log_agent_error(
     while trace is not None and _is_caller(trace):
         trace = trace.tb_next
     LOG.error(message, exc_info=(type(error), error, trace), extra={"request_id": request_id, "fields": fields})
+
+
+def abandon(task: asyncio.Task[None], request_id: str, agent: str) -> None:
+    """Let agent code run on that did not end with its turn; nothing waits for it any more."""
+    ABANDONED.add(task)
+    extra = {"request_id": request_id, "fields": {"agent": agent}}
+    LOG.error("The agent goes on running although its turn is over; nothing that it does counts any more", extra=extra)
+
+    def ended(task: asyncio.Task[None]) -> None:
+        ABANDONED.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log_agent_error("The agent failed after its turn was over", error, request_id=request_id)
+        LOG.warning("The agent whose turn was over before has ended", extra=extra)
+
+    task.add_done_callback(ended)
 
 
 def _is_caller(trace: TracebackType) -> bool:

@@ -1,37 +1,40 @@
-"""Budgets of keys: reserve what a request may cost, count what it did cost, and write usage in the background.
+"""Budgets of keys: reserve what a request may cost, count what it did cost, and write both in groups.
 
-A request reserves its estimate before anything is sent and settles with its real cost. Once a key's spending is known,
-both are arithmetic in memory: nothing waits for the store. Usage is buffered and written every `FLUSH_S` and at the
-end; a process that is killed loses what it counted since its last write. A write that fails is tried again, so that
-usage is counted twice rather than lost if the store wrote it and could not say so.
+A request reserves its estimate in the store before anything is sent, and settles with its real cost. All that waits at
+one moment is written in one transaction: the usage of the requests that have ended, what they had reserved, and the
+reservations of new ones, which the store grants or not by what all processes have spent and reserved. A key without a
+budget reserves nothing and waits for nothing.
 
-Within one process a budget is exceeded only by requests that cost more than their estimate. Several processes see each
-other's spending through the store, after at most `FLUSH_S + REFRESH_S` and the time of the two calls, and do not see
-each other's reservations. Together they may thus exceed a budget by what the others spend within those seconds and have
-reserved at that moment.
+So a budget is exceeded only by requests that cost more than their estimate, however many processes share the store.
+What a process had reserved when it was killed counts until its lease is over; what it had not written of its usage is
+lost (`write_behind.py` says how much). A write that fails is tried again, so that usage is counted twice rather than
+lost if the store wrote it and could not say so.
 
 It knows no prices: callers bring costs (`backends/prices.py`). All amounts are whole micro-dollars.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from itertools import chain
+from operator import add
 from types import TracebackType
 from typing import Any, Final, Self
+from uuid import uuid4
+from weakref import WeakMethod
 
-from accord.errors import ErrorCode, RefusedError, StoreError
-from accord.ports import Clock, UsageStore
-from accord.wire.keys import MICRO, USAGE_COUNTS, BudgetPeriod, KeyRules, UsageRecord
+from accord.engine.heartbeat import BEATS_PER_LEASE, HeartbeatThread, OutageGuard
+from accord.engine.write_behind import WriteBehind
+from accord.errors import ErrorCode, RefusedError
+from accord.ports import BudgetClaim, BudgetState, Clock, UsageStore
+from accord.wire.keys import MICRO, NO_RULES, USAGE_COUNTS, BudgetPeriod, KeyRules, UsageRecord
 from accord.wire.session import MAX_ID_CHARS, TokenRecord
 
-FLUSH_S: Final = 1.0
-REFRESH_S: Final = 3.0
-IDLE_S: Final = 300.0
-"""How long the spending of a key is kept up to date after its last request."""
-MAX_COUNT: Final = 2**53
-"""The largest count that is believed: an endpoint reports its own usage."""
+LEASE_S: Final = 15.0
+REFUSED_FOR_S: Final = 60.0
+"""After how long a row that the store refused is tried again."""
 
 LOGGER: Final = logging.getLogger("accord.budgets")
 
@@ -40,9 +43,8 @@ NO_PRICE: Final = (
     "[backends.price] of the backend"
 )
 
-_COST: Final = USAGE_COUNTS.index("cost_micro")
-_Row = tuple[str, str, str, date]
-"""What names a row of usage besides its key: user, backend, model, day."""
+_Row = tuple[str, str, str, str, date]
+"""What names a row of usage: key, user, backend, model, day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,171 +57,211 @@ class BackendUse:
     """As in an `EndPiece`; None if it is not known."""
     cost: int | None = None
     failed: bool = False
+    estimated: bool = False
 
     def tokens(self, name: str) -> int:
         """One of the counts of tokens; 0 if it is not known."""
         value = (self.usage or {}).get(name)
-        return min(value, MAX_COUNT) if isinstance(value, int) and value > 0 else 0
+        return value if isinstance(value, int) and value > 0 else 0
+
+
+_Waiting = Sequence[tuple[int, "asyncio.Future[None]"]]
+"""The amounts that requests wait for, and what is done once the store has granted or refused each."""
 
 
 @dataclass(slots=True)
 class _Account:
-    """The spending of one key in the current period."""
+    """What this process has reserved for one key, and the requests that wait for the store to reserve more."""
 
     key_id: str
-    period: BudgetPeriod
-    used_at: float
-    since: date | None = None
-    renews_at: datetime | None = None
-    stored: int = 0
-    unwritten: int = 0
-    """Counted here, and not written to the store yet."""
+    rules: KeyRules = NO_RULES
+    """As in the last request, for all that wait."""
     reserved: int = 0
+    waiting: list[tuple[int, "asyncio.Future[None]"]] = field(default_factory=list[tuple[int, "asyncio.Future[None]"]])
 
-    def is_over(self, clock: Clock) -> bool:
-        """Whether the period is over, so that the spending of the next one has to be read."""
-        return self.renews_at is not None and clock.now() >= self.renews_at
+    def claim(self, clock: Clock) -> BudgetClaim:
+        """What the store is asked for."""
+        since = self.rules.budget_period.start(clock.now())
+        amounts = [amount for amount, _ in self.waiting]
+        return BudgetClaim(self.key_id, self.rules.budget_micro or 0, since, self.reserved, amounts)
 
-    def reserve(self, rules: KeyRules, estimate: int) -> None:
-        """Reserve this amount; raises `RefusedError` if the budget does not have it."""
-        budget = rules.budget_micro or 0
-        spent = self.stored + self.unwritten
-        if spent + self.reserved + estimate > budget:
-            raise _exceeded(self, budget, spent, estimate)
-        self.reserved += estimate
+
+FOREVER_S: Final = 1e9
+"""A lease that no reservation outlives."""
 
 
 class Budgets:
-    """The budgets of all keys that this process serves, and the usage that it has not written yet."""
+    """The reservations of this process, and the usage that it has not written yet."""
 
-    def __init__(self, store: UsageStore, clock: Clock, *, flush_s: float = FLUSH_S) -> None:
+    def __init__(self, store: UsageStore, clock: Clock, *, lease_s: float = LEASE_S) -> None:
         self._store: Final = store
         self._clock: Final = clock
-        self._flush_s: Final = flush_s
+        self._lease_s: Final = lease_s
+        self._outages: Final = OutageGuard(lease_s)
+        self._holder: Final = uuid4().hex
         self._accounts: Final[dict[str, _Account]] = {}
-        self._loads: Final[dict[str, asyncio.Task[_Account]]] = {}
-        self._buffer: dict[str, dict[_Row, list[int]]] = {}
-        """By key and row, the sums in the order of `USAGE_COUNTS`."""
-        # While rows are being written they are neither in the buffer nor surely in the store: nothing is read then.
+        """Of the keys with reservations, or with requests that wait for one."""
+        self._changed: set[str] = set()
+        """The keys whose reservations have to be written."""
+        self._buffer: dict[_Row, list[int]] = {}
+        """By row, the sums in the order of `USAGE_COUNTS`."""
+        self._refused: Final[set[_Row]] = set()
+        """Rows that the store refused although it works."""
+        self._refused_until = 0.0
         self._lock: Final = asyncio.Lock()
+        self.writes: Final = WriteBehind("Usage", self.flush)
+        has_reservations = WeakMethod(self._has_reservations)  # the thread must not keep this object alive
+        self._heartbeat: Final = HeartbeatThread(
+            store,
+            self._holder,
+            every_s=lease_s / BEATS_PER_LEASE,
+            is_needed=lambda: (check := has_reservations()) is not None and check(),
+        )
 
     async def reserve(self, key: TokenRecord | None, estimate: int | None, *, user: str | None = None) -> "Reservation":
         """Reserve the estimated cost of a request; raises `RefusedError` if the key's budget does not have it.
 
         Without a key or a budget nothing is reserved, and the request is only counted. An unknown estimate (None) is
-        refused if there is a budget: it would not limit anything. Waits for the store only for the first request of
-        a key and of a period.
+        refused if there is a budget: it would not limit anything. Raises `StoreError` if the store fails.
         """
         if key is None:
-            return Reservation(self, "", user or "", estimate or 0, None)
+            return Reservation(self, "", user or "", estimate or 0)
         rules = key.rules
         if rules is None or rules.budget_usd is None:
-            return Reservation(self, key.token_id, key.user, estimate or 0, None)
+            return Reservation(self, key.token_id, key.user, estimate or 0)
         if estimate is None:
             raise RefusedError(NO_PRICE, ErrorCode.FORBIDDEN, {"field": "model"})
-        account = self._accounts.get(key.token_id)
-        while account is None or account.period is not rules.budget_period or account.is_over(self._clock):
-            account = await self._load(key.token_id, rules.budget_period)
-        account.used_at = self._clock.monotonic()
-        account.reserve(rules, estimate)
-        return Reservation(self, key.token_id, key.user, estimate, account)
+        account = self._accounts.setdefault(key.token_id, _Account(key.token_id))
+        account.rules = rules
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        account.waiting.append((estimate, granted))
+        self._write_soon(key.token_id, is_urgent=True)
+        self._heartbeat.start()
+        try:
+            await granted
+        except asyncio.CancelledError:
+            if not granted.cancelled() and granted.exception() is None:  # granted, and then cancelled
+                self.free(key.token_id, estimate)
+            raise
+        return Reservation(self, key.token_id, key.user, estimate, reserved=estimate)
+
+    def free(self, key_id: str, amount: int) -> None:
+        """Free what was reserved for a request."""
+        if amount:
+            self._accounts[key_id].reserved -= amount
+            self._write_soon(key_id)
 
     def count(self, key_id: str, user: str, use: BackendUse) -> None:
         """Add one request to a backend to the usage that is written next."""
-        cost = use.cost or 0
         tokens = map(use.tokens, ("input_tokens", "output_tokens", "cached_input_tokens"))
-        sums = [1, int(use.failed), *tokens, cost, int(use.cost is not None)]
-        self._add(key_id, (user, use.backend, use.model, self._clock.now().date()), sums)
-        if (account := self._accounts.get(key_id)) is not None:
-            account.unwritten += cost
-
-    async def run(self) -> None:
-        """Write usage and refresh the spending of keys until this is cancelled; then call `flush`."""
-        refreshed_at = self._clock.monotonic()
-        while True:
-            await asyncio.sleep(self._flush_s)
-            try:
-                await self.flush()
-                if self._clock.monotonic() - refreshed_at >= REFRESH_S:
-                    refreshed_at = self._clock.monotonic()
-                    await self.refresh()
-            except StoreError:
-                pass  # the store has logged it, and the next round tries again
-            except Exception:  # without this task no usage would be written any more
-                LOGGER.exception("Writing usage failed")
+        sums = [1, int(use.failed), *tokens, use.cost or 0, int(use.cost is not None), int(use.estimated)]
+        row = (key_id, user, _storable(use.backend), _storable(use.model), self._clock.now().date())
+        self._add(row, sums)
+        self.writes.add()
 
     async def flush(self) -> None:
-        """Write the buffered usage; raises `StoreError` and keeps it if that fails."""
+        """Write the buffered usage and the reservations; raises `StoreError` and keeps the usage if that fails."""
         async with self._lock:
-            written, self._buffer = self._buffer, {}
-            if not written:
-                return
-            rows = [(key, row, sums) for key, found in written.items() for row, sums in found.items()]
+            rows, self._buffer = self._buffer, {}
+            accounts = [self._accounts[key_id] for key_id in self._changed]
+            self._changed = set()
+            waiting = [account.waiting for account in accounts]
+            claims = [account.claim(self._clock) for account in accounts]
+            for account in accounts:
+                account.waiting = []
             try:
-                await self._store.add_usage([_usage_record(*each) for each in rows])
-            except StoreError:
-                for each in rows:
-                    self._add(*each)
+                states = await self._write(rows, claims)
+            except Exception as error:
+                self._changed.update(account.key_id for account in accounts)
+                for _, granted in chain.from_iterable(waiting):
+                    if not granted.done():
+                        granted.set_exception(error)
                 raise
-            finally:  # also if this is cancelled: a store completes its writes
-                for account in self._accounts.values():
-                    if account.key_id in written:
-                        unwritten = self._unwritten(account)
-                        account.stored, account.unwritten = account.stored + account.unwritten - unwritten, unwritten
+            finally:
+                for row, sums in rows.items():
+                    self._add(row, sums)
+            for account, requests, state in zip(accounts, waiting, states, strict=True):
+                self._answer(account, requests, state)
 
-    async def refresh(self) -> None:
-        """Read what other processes have spent, and forget keys that were not used for `IDLE_S`."""
-        idle_since = self._clock.monotonic() - IDLE_S
-        for name, account in [*self._accounts.items()]:
-            if account.used_at < idle_since and not account.reserved:
-                del self._accounts[name]
-            else:
-                await self._read(account, account.period)
+    async def close(self) -> None:
+        """Write what is left; raises `StoreError` if that fails."""
+        self._heartbeat.stop()
+        self._refused.clear()  # tried once more
+        await self.writes.close()
 
-    async def _load(self, key_id: str, period: BudgetPeriod) -> _Account:
-        """Read the spending of a key, once for all requests that wait for it."""
-        task = self._loads.get(key_id)
-        if task is None:
-            account = self._accounts.get(key_id) or _Account(key_id, period, self._clock.monotonic())
-            task = self._loads[key_id] = asyncio.create_task(self._read(account, period))
-            task.add_done_callback(lambda done: self._loaded(key_id, done))
-        # One request that is cancelled must not fail the others.
-        self._accounts[key_id] = account = await asyncio.shield(task)
-        return account
-
-    def _loaded(self, key_id: str, task: "asyncio.Task[_Account]") -> None:
-        self._loads.pop(key_id, None)
-        _ = task.cancelled() or task.exception()  # read, so that asyncio does not report it if no request waits now
-
-    async def _read(self, account: _Account, period: BudgetPeriod) -> _Account:
-        async with self._lock:
-            now = self._clock.now()
-            since = period.start(now)
-            account.stored = await self._store.spent(account.key_id, since)
-            account.period, account.since, account.renews_at = period, since, period.renews_at(now)
-            account.unwritten = self._unwritten(account)
-        return account
-
-    def _unwritten(self, account: _Account) -> int:
-        rows = self._buffer.get(account.key_id, {}).items()
-        return sum(sums[_COST] for row, sums in rows if account.since is None or row[-1] >= account.since)
-
-    def _add(self, key_id: str, row: _Row, more: list[int]) -> None:
-        """Add counts to the buffer."""
-        rows = self._buffer.setdefault(key_id, {})
-        sums = rows.get(row)
-        if sums is None:
-            rows[row] = more
+    async def _write(self, rows: dict[_Row, list[int]], claims: list[BudgetClaim]) -> list[BudgetState]:
+        """Write in one transaction and remove the rows that are stored; one that is refused takes no others with it."""
+        alone = self._refused.intersection(rows) if self._clock.monotonic() >= self._refused_until else ()
+        together = [row for row in rows if row not in self._refused]
+        try:
+            states = await self._add_usage([(row, rows[row]) for row in together], claims)
+        except Exception:
+            if not together:
+                raise
+            await self._store.probe()  # raises if it is the store that fails
+            alone, states = [*rows], None
         else:
-            for place, count in enumerate(more):
-                sums[place] += count
+            for row in together:
+                del rows[row]
+        for row in alone:
+            try:
+                await self._add_usage([(row, rows[row])])
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with this row, the others are written
+                self._refused.add(row)
+                self._refused_until = self._clock.monotonic() + REFUSED_FOR_S
+                fields = {"row": row, "counts": rows[row], "why": str(error)}
+                LOGGER.error("The store refuses a row of usage; trying again later", extra={"fields": fields})
+            else:
+                self._refused.discard(row)
+                del rows[row]
+        return await self._add_usage([], claims) if states is None else states
+
+    async def _add_usage(
+        self, rows: Sequence[tuple[_Row, list[int]]], claims: Sequence[BudgetClaim] = ()
+    ) -> list[BudgetState]:
+        records = [_usage_record(row, sums) for row, sums in rows]
+        lease_s = self._lease_s
+        if claims:
+            await self._outages.check_clock(self._store)
+            if not self._outages.can_judge:  # what others have reserved looks old, and they may be alive
+                lease_s = FOREVER_S
+        return await self._store.add_usage(records, claims, holder=self._holder, lease_s=lease_s)
+
+    def _answer(self, account: _Account, waiting: _Waiting, state: BudgetState) -> None:
+        """Let the requests go on whose reservations the store has granted, and refuse the others."""
+        for (amount, granted), is_granted in zip(waiting, state.granted, strict=True):
+            if granted.done():  # its request was cancelled
+                if is_granted:
+                    self._write_soon(account.key_id)
+            elif is_granted:
+                account.reserved += amount
+                granted.set_result(None)
+            else:
+                granted.set_exception(_exceeded(account.rules, state, amount, self._clock.now()))
+        if not (account.reserved or account.waiting or account.key_id in self._changed):
+            del self._accounts[account.key_id]
+
+    def _write_soon(self, key_id: str, *, is_urgent: bool = False) -> None:
+        self._changed.add(key_id)
+        self.writes.add(is_urgent=is_urgent)
+
+    def _has_reservations(self) -> bool:
+        return bool(self._accounts)
+
+    def _add(self, row: _Row, more: list[int]) -> None:
+        """Add counts to the buffer."""
+        sums = self._buffer.get(row)
+        self._buffer[row] = more if sums is None else [*map(add, sums, more)]
 
 
-def _usage_record(key_id: str, row: _Row, sums: list[int]) -> UsageRecord:
-    user, backend, model, day = row
+def _storable(name: str) -> str:
+    """A name without what no store can hold: it may come from an endpoint."""
+    return name.replace("\0", "").encode(errors="replace").decode()[:MAX_ID_CHARS]
+
+
+def _usage_record(row: _Row, sums: list[int]) -> UsageRecord:
+    key_id, user, backend, model, day = row
     counts = dict(zip(USAGE_COUNTS, sums, strict=True))
-    # Names may come from an endpoint; one that a store cannot hold must not stop the others from being written.
-    backend, model = (name.replace("\0", "")[:MAX_ID_CHARS] for name in (backend, model))
     return UsageRecord(key_id=key_id, user=user, backend=backend, model=model, day=day, **counts)
 
 
@@ -230,14 +272,14 @@ class Reservation:
     it was cut off, and its estimate counts.
     """
 
-    __slots__ = ("_account", "_budgets", "_is_open", "_key_id", "_sent", "_user", "estimate")
+    __slots__ = ("_budgets", "_is_open", "_key_id", "_reserved", "_sent", "_user", "estimate")
 
-    def __init__(self, budgets: Budgets, key_id: str, user: str, estimate: int, account: _Account | None) -> None:
+    def __init__(self, budgets: Budgets, key_id: str, user: str, estimate: int, *, reserved: int = 0) -> None:
         self.estimate: Final = estimate
         self._budgets: Final = budgets
         self._key_id: Final = key_id
         self._user: Final = user
-        self._account: Final = account
+        self._reserved: Final = reserved
         self._is_open = True
         self._sent: BackendUse | None = None
 
@@ -279,25 +321,26 @@ class Reservation:
         if not self._is_open:
             return False
         self._is_open = False
-        if self._account is not None:
-            self._account.reserved -= self.estimate
+        self._budgets.free(self._key_id, self._reserved)
         return True
 
 
-def _exceeded(account: _Account, budget: int, spent: int, estimate: int) -> RefusedError:
-    per = "in all" if account.period is BudgetPeriod.TOTAL else f"per {account.period}"
-    left = max(budget - spent - account.reserved, 0)
-    renewal = "" if account.renews_at is None else f"it starts again at {account.renews_at:%Y-%m-%d %H:%M} UTC, and "
+def _exceeded(rules: KeyRules, state: BudgetState, estimate: int, now: datetime) -> RefusedError:
+    budget, period = rules.budget_micro or 0, rules.budget_period
+    renews_at = period.renews_at(now)
+    per = "in all" if period is BudgetPeriod.TOTAL else f"per {period}"
+    left = max(budget - state.spent - state.reserved, 0)
+    renewal = "" if renews_at is None else f"it starts again at {renews_at:%Y-%m-%d %H:%M} UTC, and "
     message = (
         f"This request may cost {estimate / MICRO:.6f} USD, and this key has {left / MICRO:.6f} USD left of its budget "
         f"of {budget / MICRO:g} USD {per}; {renewal}the operator can raise it"
     )
     details = {
         "budget_usd": budget / MICRO,
-        "budget_period": account.period.value,
-        "spent_usd": spent / MICRO,
-        "reserved_usd": account.reserved / MICRO,
+        "budget_period": period.value,
+        "spent_usd": state.spent / MICRO,
+        "reserved_usd": state.reserved / MICRO,
         "estimate_usd": estimate / MICRO,
-        "renews_at": None if account.renews_at is None else account.renews_at.isoformat(),
+        "renews_at": None if renews_at is None else renews_at.isoformat(),
     }
     return RefusedError(message, ErrorCode.BUDGET_EXCEEDED, details)

@@ -1,46 +1,59 @@
-"""Stores the receipts of model API calls behind their answers: many at a time, in the chain of their caller.
+"""Stores the receipts of model API calls behind their answers: many at a time, in the chains of their caller.
 
-A call is answered before its receipt is stored, at most `FLUSH_AFTER_S` later; a process that is killed loses the
-receipts of that time. The calls of one caller in one process are one session, so that no two processes extend the same
-chain. While the store fails, receipts are kept and tried again; when there are too many, new calls are refused.
+A call is answered before its receipt is stored; `write_behind.py` says how long before. The calls of one caller in one
+process on one day are a chain, and so is every `CHAIN_CALLS` of them: a chain is short enough to be verified in a
+moment, expires as a whole, and is extended by one process only. While the store fails, receipts are kept and tried
+again; when there are too many, new calls are refused.
 """
 
 import asyncio
 import logging
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
-from hashlib import sha256
 from typing import Final
+from uuid import uuid4
 
 from accord.core.receipt import Sign, seal_members
 from accord.engine.receipt import MODEL_API, ReceiptContent
+from accord.engine.write_behind import WriteBehind
 from accord.errors import ErrorCode, RefusedError, StoreConflictError, StoreError
 from accord.ports import SessionStore, WholeTurn
-from accord.wire.session import ReceiptRecord, SessionRecord, TurnRecord, TurnState
+from accord.wire.session import ReceiptRecord, SessionKind, SessionRecord, TurnRecord, TurnState
 
-FLUSH_AFTER_S: Final = 0.05
-"""Receipts are gathered for so long: storing each alone costs more processor time than answering does."""
-RETRY_AFTER_S: Final = 1.0
 BATCH: Final = 200
 """How many receipts are sealed and stored at a time; the event loop waits while they are sealed."""
 MAX_PENDING: Final = 5_000
-MAX_SESSIONS: Final = 10_000
+CHAIN_CALLS: Final = 1_000
+CALL_RETENTION_DAYS: Final = 30
+"""How long calls are kept unless the configuration says otherwise; conversations are kept until they are deleted."""
+MAX_CHAINS: Final = 10_000
+"""How many chains are kept open; the calls of further callers begin new ones."""
 NOT_STORED: Final = "Receipts cannot be stored at the moment; try again later"
 
 LOG: Final = logging.getLogger("accord.servers")
+
+
+@dataclass(slots=True)
+class CallChain:
+    """A session of calls: how many it has, and the hash of its last stored receipt."""
+
+    owner: str
+    kind: SessionKind
+    began_at: datetime
+    session_id: str = field(default_factory=lambda: f"api-{uuid4().hex[:16]}")
+    calls: int = 0
+    last_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EndedCall:
     """A call that is over: its receipt without the link to the one before it, and what is stored with it.
 
-    The receipt names the session that `CallLog.session_of` returns for the owner.
+    The receipt names the session of the chain, which `CallLog.next_chain` returns.
     """
 
     request_id: str
-    owner: str
-    digest: str
+    chain: CallChain
     state: TurnState
     created_at: datetime
     ended_at: datetime
@@ -49,25 +62,25 @@ class EndedCall:
 
 
 @dataclass(slots=True)
-class _CallChain:
-    """The session of a caller, and the hash of its last stored receipt."""
-
-    session_id: str
-    began_at: datetime
-    last_hash: str | None = None
-
-
-@dataclass(slots=True)
 class CallLog:
-    """The receipts that are not stored yet, and the chains that they continue."""
+    """The receipts that are not stored yet, and the chains that they continue.
+
+    A caller who has stored `quota_bytes` cannot make more calls.
+    """
 
     store: SessionStore
-    runner: str
+    quota_bytes: int | None = None
     sign: Sign | None = None
     _pending: dict[str, EndedCall] = field(default_factory=dict[str, EndedCall])
-    _chains: dict[str, _CallChain] = field(default_factory=dict[str, _CallChain])
-    _task: asyncio.Task[None] | None = None
+    _chains: dict[tuple[str, SessionKind], CallChain] = field(default_factory=dict[tuple[str, SessionKind], CallChain])
+    _below_quota: set[str] = field(default_factory=set[str])
+    """The callers who have stored nothing since they were below the quota."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    writes: WriteBehind = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare to write."""
+        self.writes = WriteBehind("Receipts of model calls", self.flush)
 
     def check_is_open(self) -> None:
         """Refuse a new call while too many receipts wait to be stored."""
@@ -77,12 +90,24 @@ class CallLog:
     def add(self, call: EndedCall) -> None:
         """Store this call soon."""
         self._pending[call.request_id] = call
-        if self._task is None:
-            self._task = asyncio.create_task(self._flush_later())
+        self.writes.add()
 
-    def session_of(self, owner: str) -> str:
-        """The id of the session with this caller's calls in this process."""
-        return _session_id(self.runner, owner)
+    async def check_quota(self, owner: str) -> None:
+        """Refuse a new call of a caller who has stored as much as the quota allows."""
+        if self.quota_bytes is not None and owner not in self._below_quota:
+            await self.store.check_quota(owner, self.quota_bytes)
+            self._below_quota.add(owner)
+
+    def next_chain(self, owner: str, kind: SessionKind, now: datetime) -> CallChain:
+        """The chain that takes this caller's next call, which is counted."""
+        chain = self._chains.get((owner, kind))
+        if chain is None or chain.calls >= CHAIN_CALLS or chain.began_at.date() != now.date():
+            self._chains.pop((owner, kind), None)
+            if len(self._chains) >= MAX_CHAINS:
+                del self._chains[next(iter(self._chains))]
+            chain = self._chains[owner, kind] = CallChain(owner, kind, now)
+        chain.calls += 1
+        return chain
 
     async def stored(self, request_id: str) -> None:
         """Return once this call is stored, if it is one of this process; raises `StoreError` if it cannot be."""
@@ -93,82 +118,51 @@ class CallLog:
         """Store all calls that have ended; raises `StoreError` if that fails."""
         async with self._lock:
             calls = list(self._pending.values())
-            by_owner: dict[str, list[EndedCall]] = {}
+            by_session: dict[str, list[EndedCall]] = {}
             for call in calls:
-                by_owner.setdefault(call.owner, []).append(call)
-            for owner, ended in by_owner.items():
+                by_session.setdefault(call.chain.session_id, []).append(call)
+            for ended in by_session.values():
                 for place in range(0, len(ended), BATCH):
                     batch = ended[place : place + BATCH]
-                    await self._store(owner, batch)
+                    await self._store(batch[0].chain, batch)
                     for call in batch:
                         self._pending.pop(call.request_id, None)
 
     async def close(self) -> None:
         """Store what is left; what cannot be stored is logged as lost."""
-        if self._task is not None:
-            self._task.cancel()
         try:
-            await self.flush()
+            await self.writes.close()
         except StoreError as error:
             fields = {"receipts": len(self._pending), "why": error.message}
             LOG.error("Receipts of model calls could not be stored and are lost", extra={"fields": fields})
 
-    async def _flush_later(self) -> None:
-        wait_s = FLUSH_AFTER_S
-        while self._pending:
-            await asyncio.sleep(wait_s)
-            try:
-                await self.flush()
-                wait_s = FLUSH_AFTER_S
-            except StoreError as error:
-                wait_s = RETRY_AFTER_S
-                fields = {"receipts": len(self._pending), "why": error.message}
-                LOG.error("Receipts of model calls could not be stored; trying again", extra={"fields": fields})
-        self._task = None
-
-    async def _store(self, owner: str, ended: list[EndedCall]) -> None:
-        chain = self._chains.get(owner)
-        if chain is None:
-            session_id = self.session_of(owner)
-            last_hash = await self.store.last_receipt_hash(session_id)
-            if len(self._chains) >= MAX_SESSIONS:
-                del self._chains[next(iter(self._chains))]
-            chain = self._chains[owner] = _CallChain(session_id, ended[0].created_at, last_hash)
+    async def _store(self, chain: CallChain, ended: list[EndedCall]) -> None:
         session = SessionRecord(
             session_id=chain.session_id,
-            owner=owner,
+            owner=chain.owner,
             agent=MODEL_API,
             created_at=chain.began_at,
             updated_at=ended[-1].ended_at,
+            kind=chain.kind,
         )
         turns, last_hash = list[WholeTurn](), chain.last_hash
         for call in ended:
             receipt = self._seal(call, chain.session_id, last_hash)
             last_hash = receipt.hash
-            turns.append(WholeTurn(self._turn(call, chain.session_id), receipt, call.packets))
+            turns.append(WholeTurn(_turn(call), receipt, call.packets))
         try:
             await self.store.add_turns(session, turns)
+        except RefusedError as error:  # the session is being deleted with its user
+            raise StoreError(error.message) from None
         except StoreConflictError:
             # The session was deleted with its user, or an earlier write took place although its confirmation was lost.
-            del self._chains[owner]
+            chain.last_hash = await self.store.last_receipt_hash(chain.session_id)
             for call in ended:
                 if await self.store.turn(call.request_id) is not None:
                     self._pending.pop(call.request_id, None)
             raise
         chain.last_hash = last_hash
-
-    def _turn(self, call: EndedCall, session_id: str) -> TurnRecord:
-        return TurnRecord(
-            request_id=call.request_id,
-            session_id=session_id,
-            owner=call.owner,
-            request_digest=call.digest,
-            runner=self.runner,
-            state=call.state,
-            last_seq=len(call.packets),
-            created_at=call.created_at,
-            ended_at=call.ended_at,
-        )
+        self._below_quota.discard(chain.owner)
 
     def _seal(self, call: EndedCall, session_id: str, previous: str | None) -> ReceiptRecord:
         members = call.content.encoded
@@ -182,6 +176,16 @@ class CallLog:
         )
 
 
-@lru_cache(maxsize=MAX_SESSIONS)
-def _session_id(runner: str, owner: str) -> str:
-    return f"api-{runner[:16]}-{sha256(owner.encode()).hexdigest()[:16]}"
+def _turn(call: EndedCall) -> TurnRecord:
+    return TurnRecord(
+        request_id=call.request_id,
+        session_id=call.chain.session_id,
+        owner=call.chain.owner,
+        # A call is never repeated, since its id is new; the digest of its request is in the receipt.
+        request_digest="",
+        runner="",
+        state=call.state,
+        last_seq=len(call.packets),
+        created_at=call.created_at,
+        ended_at=call.ended_at,
+    )

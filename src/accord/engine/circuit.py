@@ -5,7 +5,7 @@
 Failures that speak against the backend count (`BackendError.is_outage`, time limits), never those of a request. Each
 pause is twice as long as the one before, up to a limit. After it one request at a time tries the backend in its usual
 place; the others still go elsewhere. A request is never refused for an open circuit: if nothing else is left, the
-backend whose pause ends first is tried.
+backend whose pause ends first is tried, once: a backend sends no request again while its circuit is open.
 
 State only: the clock and the randomness are passed in, and the caller sends the requests:
 
@@ -186,19 +186,19 @@ class HeldSlot(Protocol):
 class BackendAttempt:
     """One request to one backend: a context manager that notes how it went.
 
-    `may_resend` says whether the backend may send the request again by itself: not while another one could be tried.
     `is_last_resort` marks a backend that is probably down. `slot` is released at the end of the call; with
     `others_wait`, a slot of other backends can still be waited for (`engine/slots.py`).
     """
 
     __slots__ = (
         "_circuits",
+        "_counted",
         "_goes_on",
         "_is_trial",
+        "_others",
         "_skipped",
         "backend",
         "is_last_resort",
-        "may_resend",
         "others_wait",
         "slot",
     )
@@ -214,7 +214,8 @@ class BackendAttempt:
         slot: "HeldSlot | None" = None,
     ) -> None:
         self.backend: Final = backend
-        self.may_resend: Final = not others
+        self._others: Final = others
+        self._counted: AccordError | None = None
         self.is_last_resort: Final = is_last_resort
         self.others_wait = False
         self.slot = slot
@@ -238,12 +239,24 @@ class BackendAttempt:
         self.began()
         return self.slot
 
+    def may_resend(self, error: AccordError) -> bool:
+        """Whether the backend may send the request again after this failure, which counts.
+
+        Not while another backend could be tried, nor while its circuit is open or on trial.
+        """
+        if self._others or self._circuits.is_open(self.backend):
+            return False
+        if is_outage(error):
+            self._counted = error
+            self._circuits.failed(self.backend, error)
+        return not self._circuits.is_open(self.backend)
+
     def is_final(self, error: AccordError) -> bool:
         """Whether no other backend is tried after this failure.
 
         One that is probably down is tried only where all others are down, too: it cannot help a bad request.
         """
-        return self.may_resend and not self.others_wait and not (self._skipped and is_outage(error))
+        return not self._others and not self.others_wait and not (self._skipped and is_outage(error))
 
     def __enter__(self) -> "BackendAttempt":
         self._is_trial = self._circuits.begin(self.backend)
@@ -258,6 +271,8 @@ class BackendAttempt:
             self.slot.release()
         if error is None or isinstance(error, EmulationError):  # what it answered is another matter
             self._circuits.succeeded(self.backend)
+        elif error is self._counted:
+            return
         elif isinstance(error, BackendError | TimedOutError):
             self._circuits.failed(self.backend, error, is_trial=self._is_trial)
         else:

@@ -1,18 +1,19 @@
 """Send work to backends: plan, emulate, send, and fall back while nothing has been sent to the client.
 
 After a failure before the first piece, the next backend of the plan gets the work. After the first piece the answer
-cannot be taken back, and the failure is raised. What an endpoint refuses is remembered: it is not planned with again.
+cannot be taken back, and the failure is raised. What an endpoint refuses is kept for a while (`refusals.py`).
 """
 
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from secrets import token_hex
 from typing import Any, Final, cast
 
 from accord.agent import Agent, Question, Turn
 from accord.core.sizes import AnswerSize, SizeLimits
+from accord.core.work.backend_call import BackendCall
 from accord.core.work.conversation import build_order
 from accord.core.work.emulation.choose import EmulationSettings, choose_emulations
 from accord.core.work.emulation.describe_images import ImageDescriber
@@ -23,12 +24,23 @@ from accord.core.work.plan import Candidate, PlanConfig, remove_unsupported, sha
 from accord.engine.circuit import Circuits
 from accord.engine.decision_log import log_plan
 from accord.engine.limits import NOTHING_MORE, TimeLimits, TurnTimer
+from accord.engine.refusals import RefusalMemory, RequestOrigin
 from accord.engine.slots import BackendSlots, LimitedAttempts
 from accord.errors import AccordError, BackendError, EmulationError, ErrorCode, RefusedError, TimedOutError
-from accord.ports import Backend, BackendDescription, Clock, DescribedBackend, ResendingBackend, SystemClock
+from accord.off_loop import off_loop, schema_size
+from accord.ports import (
+    AssumingBackend,
+    Backend,
+    BackendDescription,
+    Clock,
+    DescribedBackend,
+    MayResend,
+    RecordingBackend,
+    SystemClock,
+)
 from accord.stores.memory_slots import MemorySlots
 from accord.wire.capability import Capability, canonical_name
-from accord.wire.disposition import FieldRecord
+from accord.wire.disposition import AnswerRecord, Disposition, FieldRecord
 from accord.wire.emulation import EffectKind, EmulationRecord
 from accord.wire.manifest import CapabilityRequirements, SupportLevel
 from accord.wire.plan import Offer, Plan, Refusal
@@ -36,8 +48,6 @@ from accord.wire.request import ServiceRequest
 from accord.wire.work import AnyPiece, WorkOrder
 
 NOT_DESCRIBED: Final = "it cannot see images, and an image could not be described for it"
-CONTRADICTIONS: Final = 3
-"""After so many answers in a row that contradict its manifest, a backend no longer gets work for the capability."""
 
 
 def new_marker() -> str:
@@ -53,13 +63,38 @@ class WorkRecord:
     backend: str | None = None
     failures: list[tuple[str, AccordError]] = field(default_factory=list[tuple[str, AccordError]])
     emulation: EmulationRecord | None = None
-    usage: dict[str, Any] | None = None
+    calls: list[BackendCall] = field(default_factory=list[BackendCall])
+    """Every request that was sent to a backend for this question."""
     plan_ms: float = 0.0
     described: EmulationSettings | None = None
     request_id: str | None = None
+    caller: str = ""
+    """Who sent the request; empty if that is not known."""
     dispositions: list[FieldRecord] | None = None
+    answer: list[AnswerRecord] | None = None
+    """What became of the parts of the answer in the client's API."""
     must_see: bool = False
     """Whether an image that could not be described is a failure, and not a loss."""
+
+    @property
+    def usage(self) -> dict[str, Any] | None:
+        """What all attempts at the answer used."""
+        usage: dict[str, Any] | None = None
+        for call in self.calls:
+            if not call.describes:
+                usage = add_usage(usage, call.usage)
+        return usage
+
+    def begin_call(self, backend: str, order: WorkOrder, *, describes: bool = False) -> BackendCall:
+        """Begin the record of a request that is sent to this backend now."""
+        call = BackendCall(backend, order, describes)
+        self.calls.append(call)
+        return call
+
+    @property
+    def origin(self) -> RequestOrigin:
+        """Whose request met what an endpoint refuses."""
+        return RequestOrigin(self.caller, self.request_id)
 
 
 def stated_requirements(agent: Agent, request: ServiceRequest) -> CapabilityRequirements | None:
@@ -88,6 +123,7 @@ class Dispatcher:
         circuits: Circuits | None = None,
         concurrent: Mapping[str, int] | None = None,
         slots: BackendSlots | None = None,
+        refusals: RefusalMemory | None = None,
         describe: Callable[[str], BackendDescription] | None = None,
     ) -> None:
         self.backends: Final = {backend.name: backend for backend in backends}
@@ -105,18 +141,29 @@ class Dispatcher:
         """Where these calls are counted: until a store is handed in, in this process only."""
         self._describe: Final = describe
         """Describes the backend of a name; without it, those are described that do it themselves."""
-        self._once: Final = {name: each for name, each in self.backends.items() if isinstance(each, ResendingBackend)}
-        self._refused: Final[dict[str, set[str]]] = {}
-        self._contradictions: Final[Counter[tuple[str, str]]] = Counter()
+        self._recording: Final = {
+            name: each for name, each in self.backends.items() if isinstance(each, RecordingBackend)
+        }
+        self._assuming: Final = {
+            name: each for name, each in self.backends.items() if isinstance(each, AssumingBackend)
+        }
+        self.refusals: Final = refusals or RefusalMemory(self._clock)
 
-    def candidates(self) -> list[Candidate]:
+    def candidates(self, caller: str = "") -> list[Candidate]:
         """Every backend with its manifest and what it has refused or contradicted."""
-        return [self.candidate(name) for name in self.backends]
+        return [self.candidate(name, caller) for name in self.backends]
 
-    def candidate(self, name: str) -> Candidate:
-        """The backend of this name with its manifest and what it has refused or contradicted."""
-        refused = frozenset(self._refused.get(name, ()))
-        return Candidate(name, self.backends[name].manifest, refused, frozenset(self.contradicted_by(name)))
+    def candidate(self, name: str, caller: str = "") -> Candidate:
+        """The backend of this name with its manifest, and what it has refused or contradicted for this caller."""
+        refused = self.refusals.capabilities_of(name, caller)
+        contradicted = self.refusals.capabilities_of(name, caller, contradicted=True)
+        return Candidate(
+            name,
+            self.backends[name].manifest,
+            frozenset(refused),
+            frozenset(contradicted),
+            history=(*refused.items(), *contradicted.items()),
+        )
 
     def describe(self, name: str) -> BackendDescription:
         """The model of this backend and the evidence for its manifest, as they are known now."""
@@ -125,20 +172,6 @@ class Dispatcher:
         known = self.known.get(name)
         return BackendDescription() if known is None else BackendDescription(known.model, known.evidence)
 
-    def refused_by(self, name: str) -> list[str]:
-        """The capabilities that this backend has refused."""
-        return sorted(self._refused.get(name, ()))
-
-    def contradicted_by(self, name: str) -> list[str]:
-        """The declared capabilities that this backend has contradicted too often to be planned with again."""
-        if not self._contradictions:
-            return []
-        return sorted(
-            capability
-            for (backend, capability), count in self._contradictions.items()
-            if backend == name and count >= CONTRADICTIONS
-        )
-
     def attempts(self, backends: Sequence[str], failures: list[tuple[str, AccordError]]) -> LimitedAttempts:
         """The backends to try, one after the other, until one answers: the only place where calls are limited."""
         return LimitedAttempts(self.circuits, self.slots, self.concurrent, backends, failures)
@@ -146,7 +179,7 @@ class Dispatcher:
     async def answer(self, order: WorkOrder, record: WorkRecord, timer: TurnTimer) -> AsyncGenerator[AnyPiece, None]:
         """The answer to this work, from the first backend of the plan that gives one."""
         began_at = self._clock.monotonic()
-        record.outcome = shared_plan(order, self.candidates(), self.config)
+        record.outcome = shared_plan(order, self.candidates(record.caller), self.config)
         record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
         log_plan(record.outcome, record.request_id)
         if isinstance(record.outcome, Refusal):
@@ -154,6 +187,10 @@ class Dispatcher:
         offers = {offer.backend: offer for offer in (record.outcome.offer, *record.outcome.fallbacks)}
         async for attempt in self.attempts(tuple(offers), record.failures):
             has_begun, offer = False, offers[attempt.backend]
+            record.dispositions = [
+                FieldRecord(field=ORDER_FIELDS.get(name, name), disposition=Disposition.ASSUMED, reason=reason)
+                for name, reason in self.assumed(offer, order).items()
+            ]
             answer = self.answer_from(offer, order, record, timer, may_resend=attempt.may_resend)
             try:
                 with attempt:
@@ -165,24 +202,37 @@ class Dispatcher:
                             yield piece
                 return
             except (BackendError, TimedOutError) as error:
-                self.remember_refusal(offer.backend, error)
+                self.remember_refusal(offer.backend, error, record)
                 record.failures.append((offer.backend, error))
                 if has_begun or attempt.is_final(error):
                     raise
 
+    def assumed(self, offer: Offer, order: WorkOrder) -> Mapping[str, str]:
+        """What the backend of this offer chooses for the order because its API requires it, by capability, and why."""
+        backend = self._assuming.get(offer.backend)
+        if backend is None:
+            return {}
+        choices = backend.assumed(_without_losses(offer, order))
+        emulated = {canonical_name(rescue.capability) for rescue in offer.rescues}
+        return {name: reason for name, reason in choices.items() if name not in emulated}
+
     async def answer_from(
-        self, offer: Offer, order: WorkOrder, record: WorkRecord, timer: TurnTimer, *, may_resend: bool = True
+        self,
+        offer: Offer,
+        order: WorkOrder,
+        record: WorkRecord,
+        timer: TurnTimer,
+        *,
+        may_resend: MayResend | None = None,
     ) -> AsyncGenerator[AnyPiece, None]:
         """The answer of the backend of this offer, emulated as the offer says; there is no fallback.
 
-        Without `may_resend`, the backend raises its first failure: another one can be tried.
+        After a failure that may pass, the backend sends the request again if `may_resend` allows it.
         """
         record.backend, backend = offer.backend, self.backends[offer.backend]
-        once = None if may_resend else self._once.get(offer.backend)
-        send = backend.answer if once is None else once.answer_once
         order = _stream_if_native(order, backend)
         settings = replace(await self._settings_for(offer, order, record, timer), marker=self._markers())
-        turn = self._prepare(offer, order, settings)
+        turn = await off_loop(schema_size(order), self._prepare, offer, order, settings)
         _check_images(turn, backend.name, record)
         wait = timer.wait(backend.name)
         try:
@@ -190,7 +240,7 @@ class Dispatcher:
                 # Without streaming the first piece comes when the answer is complete.
                 seconds = self._limits.backend_first_s if to_send.stream else self._limits.turn_s
                 size = AnswerSize(backend.name, self._size_limits)
-                async with aclosing(cast("Any", send(to_send))) as pieces:
+                async with aclosing(self._send(backend.name, to_send, record, may_resend=may_resend)) as pieces:
                     while True:
                         piece = await wait.upto(seconds, anext(pieces, NOTHING_MORE))
                         if piece is NOTHING_MORE:
@@ -202,9 +252,8 @@ class Dispatcher:
                 for passed in turn.finish():
                     yield passed
         finally:
-            # What a backend used before it failed counts as well.
-            record.emulation, record.usage = turn.record, add_usage(record.usage, turn.usage)
-            self.count_contradictions(offer.backend, turn)
+            record.emulation = turn.record
+            self.count_contradictions(offer.backend, turn, record)
         if (failure := turn.failure) is not None:
             details = {"attempts": failure.attempts}
             if failure.code is ErrorCode.BACKEND_FAILED:
@@ -212,12 +261,20 @@ class Dispatcher:
                 raise BackendError(failure.message, retryable=can_retry, details=details, is_outage=False)
             raise EmulationError(failure.message, details=details)
 
+    def _send(
+        self, name: str, order: WorkOrder, record: WorkRecord, *, may_resend: MayResend | None, describes: bool = False
+    ) -> AsyncGenerator[AnyPiece, None]:
+        """The answer of this backend to an order; each request that this takes is recorded."""
+        begin = partial(record.begin_call, name, order, describes=describes)
+        recording = self._recording.get(name)
+        if recording is not None:
+            return recording.answer_recorded(order, begin, may_resend=may_resend)
+        return _recorded(self.backends[name], order, begin())
+
     def _prepare(self, offer: Offer, order: WorkOrder, settings: EmulationSettings) -> EmulationRun:
         rescued = [rescue.capability for rescue in offer.rescues]
         chosen = choose_emulations(self.config.emulation, rescued, settings)
-        order = remove_unsupported(
-            order, [loss.capability for loss in offer.losses], [short.capability for short in offer.unmet]
-        )
+        order = _without_losses(offer, order)
         check = output_check(order, settings.max_retries)
         # An emulation of the capability judges the answer itself.
         checks = () if check is None or check.capability in map(canonical_name, rescued) else (check,)
@@ -232,20 +289,22 @@ class Dispatcher:
         if record.described is None:
             describer = ImageDescriber(order, offer.rescues, self.settings, self.candidates())
             try:
-                await self._describe_images(describer, timer)
+                await self._describe_images(describer, record, timer)
             finally:  # a turn that is cancelled meanwhile has sent images all the same
                 record.emulation = EmulationRecord(effects=list(describer.settings().image_effects))
             record.described = describer.settings() if describer.settings().image_effects else None
         return record.described or self.settings
 
-    async def _describe_images(self, describer: ImageDescriber, timer: TurnTimer) -> None:
+    async def _describe_images(self, describer: ImageDescriber, record: WorkRecord, timer: TurnTimer) -> None:
         wait = timer.wait(describer.by)
         while to_send := describer.next_order():
             size = AnswerSize(describer.by, self._size_limits)
             limit = self.concurrent.get(describer.by)
             try:
                 with nullcontext() if limit is None else await self.slots.wait({describer.by: limit}):
-                    async with aclosing(cast("Any", self.backends[describer.by].answer(to_send))) as pieces:
+                    async with aclosing(
+                        self._send(describer.by, to_send, record, may_resend=lambda _: True, describes=True)
+                    ) as pieces:
                         while True:
                             piece = await wait.upto(self._limits.backend_first_s, anext(pieces, NOTHING_MORE))
                             if piece is NOTHING_MORE:
@@ -253,20 +312,43 @@ class Dispatcher:
                             size.add(cast("AnyPiece", piece))
                             describer.feed(cast("AnyPiece", piece))
             except (BackendError, TimedOutError) as error:
-                self.remember_refusal(describer.by, error)
+                self.remember_refusal(describer.by, error, record)
                 describer.give_up(error.message)
 
-    def count_contradictions(self, backend: str, turn: EmulationRun) -> None:
-        """Count answers that contradict the manifest; one that agrees resets a count that is below the limit."""
+    def count_contradictions(self, backend: str, turn: EmulationRun, record: WorkRecord) -> None:
+        """Count answers that contradict the manifest."""
         for check in turn.checks:
-            self._contradictions[backend, check] += turn.contradicted[check]
-            if turn.stage is EmulationStage.DONE and check not in self.contradicted_by(backend):
-                self._contradictions[backend, check] = 0
+            if turn.stage is EmulationStage.DONE:
+                self.refusals.agree(backend, check, record.origin)
+            elif turn.contradicted[check]:
+                self.refusals.contradict(backend, check, record.origin, turn.contradicted[check])
 
-    def remember_refusal(self, backend: str, error: AccordError) -> None:
-        """Plan without a capability that this backend's endpoint has refused."""
+    def remember_refusal(self, backend: str, error: AccordError, record: WorkRecord) -> None:
+        """Keep which capability this backend's endpoint refused."""
         if isinstance(error, BackendError) and error.refused is not None:
-            self._refused.setdefault(backend, set()).add(error.refused)
+            self.refusals.add_capability(backend, error.refused, record.origin)
+
+
+ORDER_FIELDS: Final[Mapping[str, str]] = {Capability.EXTENDED_THINKING: "thinking"}
+"""What agents call a capability in their questions, where it has another name."""
+
+
+def _without_losses(offer: Offer, order: WorkOrder) -> WorkOrder:
+    return remove_unsupported(
+        order, [loss.capability for loss in offer.losses], [short.capability for short in offer.unmet]
+    )
+
+
+async def _recorded(backend: Backend, order: WorkOrder, call: BackendCall) -> AsyncGenerator[AnyPiece, None]:
+    """The answer of a backend that does not record its requests itself."""
+    try:
+        async with aclosing(cast("AsyncGenerator[AnyPiece, None]", backend.answer(order))) as pieces:
+            async for piece in pieces:
+                call.see(piece)
+                yield piece
+    except BackendError:
+        call.has_failed = True
+        raise
 
 
 def _check_images(turn: EmulationRun, backend: str, record: WorkRecord) -> None:
@@ -302,7 +384,8 @@ class TurnQuestions:
 
     def __call__(self, turn: Turn, question: Question) -> AsyncGenerator[AnyPiece, None]:
         """Send a question of this turn to the backends; gives the answer piece by piece."""
-        record = WorkRecord(request_id=str(turn.request.request_id))
+        self._timer.raise_if_over()
+        record = WorkRecord(request_id=str(turn.request.request_id), caller=turn.request.context.user.id)
         self.records.append(record)
         content = question.content
         if content is None:  # what the user sent goes only with the user's own text
@@ -328,4 +411,5 @@ class TurnQuestions:
     async def close(self) -> None:
         """Close the answers that the agent left open, which stops their backends."""
         for answer in self._answers:
-            await answer.aclose()
+            with suppress(RuntimeError):  # a task of the agent awaits it, which ends with the turn's time
+                await answer.aclose()

@@ -23,7 +23,7 @@ from accord.wire.session import ReceiptRecord, TurnState
 
 MAX_SEALINGS: Final = 100
 """How often a receipt is sealed again when other turns of its session end first."""
-INTERRUPTED: Final = "The service was stopped in the middle of this turn"
+INTERRUPTED: Final = "The process that ran this turn has died, or was cut off from the store"
 
 TurnEnded = Callable[[Mapping[str, Any]], None]
 """Called with the members of a receipt, once it is stored."""
@@ -55,12 +55,12 @@ class TurnEndings:
             if running.rejection is not None
             else [ChatMessage.trusted(role=Role.USER, content=running.request.payload.query, timestamp=now)]
         )
-        if answer := running.answer_text:
+        view, answer = await live.exact_view(last)
+        if answer:
             messages.append(ChatMessage.trusted(role=Role.ASSISTANT, content=answer, timestamp=now))
         state = TurnState.REFUSED if running.rejection is not None else STATE_BY_OUTCOME[outcome_of(running).status]
         ending = TurnEnd(last, state, now, messages)
-        report = (await live.exact_view(last)).adapter.report_json()
-        content = partial(receipt_content, running, report, shape, now)
+        content = partial(receipt_content, running, view.adapter.report_json(), shape, now)
         live.receipt = await self._seal_and_end(ending, content, previous)
 
     async def interrupt(self, claimed: ClaimedTurn) -> bool:

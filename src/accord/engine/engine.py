@@ -13,6 +13,7 @@ from types import AsyncGeneratorType
 from typing import Any, Final, cast
 
 from accord.agent import Agent, Turn, UserFacingError
+from accord.backends.upstream import CALLER
 from accord.core.output import ImageShrinker
 from accord.core.output.packets import OutputCollector, PacketOrder, StreamStage
 from accord.core.prompt import ContentLimits
@@ -172,13 +173,11 @@ class RunningTurn:
         self.rejection: Final = rejection
         self._began_at: Final = engine.clock.monotonic()
         self._timer: Final = TurnTimer()
-        self._deadline: Final = _TurnDeadline(engine, self._timer, self._began_at)
         self.failure: AccordError | None = None
         self.agent_error: StreamError | None = None
         """The error packet that the agent itself sent, if it did."""
         self.first_packet_ms: float | None = None
         self.is_complete = False
-        self._answer_parts: Final[list[str]] = []
         self.engine: Final = engine
         self._order: Final = PacketOrder()
         self._size: Final = TurnSize(engine.size_limits)
@@ -206,14 +205,9 @@ class RunningTurn:
         return round((self.engine.clock.monotonic() - self._began_at) * 1_000, 3)
 
     @property
-    def is_cancelled(self) -> bool:
-        """Whether it was cancelled."""
-        return self._timer.is_cancelled
-
-    @property
-    def answer_text(self) -> str:
-        """The text that the agent has yielded so far, before adaptation."""
-        return "".join(self._answer_parts)
+    def is_over(self) -> bool:
+        """Whether a limit or a cancellation has ended it; nothing that the agent yields counts any more."""
+        return self._timer.over is not None
 
     def cancel(self) -> None:
         """Stop the agent and its backend at once; the stream is then closed properly."""
@@ -225,13 +219,16 @@ class RunningTurn:
         `on_wait` is called before anything is waited for, which most turns do seldom and some never.
         """
         last, permissions = list[StreamPacket](), self._permissions
-        wait, limits = self._timer.wait("the agent", self._deadline.left_s, on_wait), self.engine.limits
+        wait, limits = self._timer.wait("the agent", is_agent=True, on_wait=on_wait), self.engine.limits
         seconds = limits.first_packet_s
+        CALLER.set(self.request.context.user.id)
+        self._timer.start(limits.turn_s)
         try:
             if self.rejection is not None:
                 raise self.rejection.error
             async with _AgentRun(self.engine.agent, self._turn, self._log, on_wait) as items:
                 while True:
+                    self._timer.raise_if_over()
                     polled = wait.poll(anext(items, NOTHING_MORE))
                     item = polled.result if isinstance(polled, Ready) else await wait.finish(seconds, polled)
                     if item is NOTHING_MORE or (packet := self._accept(item)).op is StreamOpCode.CLOSE:
@@ -244,16 +241,26 @@ class RunningTurn:
                         if len(parts) > 1:
                             on_wait()
                             await asyncio.sleep(0)  # other turns run while a long text is adapted
+                            self._timer.raise_if_over()
+            self._timer.raise_if_over()
         except Exception as error:  # noqa: BLE001 - whatever an agent raises ends its turn, never the server
             last = self._last_packets(error)
         finally:
-            await self._close(on_wait)
+            await self.close(on_wait)
         for packet in last:
             yield packet
         yield CLOSE
         self.is_complete = True
 
-    async def _close(self, on_wait: Callable[[], None]) -> None:
+    def cut_off(self) -> list[StreamPacket]:
+        """The last packets of a turn that a limit or a cancellation has ended before its agent did; none otherwise."""
+        return [] if self._timer.over is None else self._last_packets(self._timer.over)
+
+    async def until_over(self, task: asyncio.Task[None]) -> None:
+        """Wait until this task, which iterates over the packets, has ended, or the turn is over before."""
+        await self._timer.until_over(task)
+
+    async def close(self, on_wait: Callable[[], None] = lambda: None) -> None:
         """Close what the agent left open, which may take a while."""
         if self._questions.records or self._permissions.is_waiting:
             on_wait()
@@ -262,7 +269,13 @@ class RunningTurn:
         self._timer.close()
 
     def _last_packets(self, error: Exception) -> list[StreamPacket]:
-        """The packets for an error that ends the turn; none if the agent has sent an error packet itself."""
+        """The packets for an error that ends the turn; none if the agent has sent an error packet itself.
+
+        A limit or a cancellation counts more than what the agent raises because of it.
+        """
+        if (over := self._timer.over) is not None and error is not over:
+            self._log("The agent failed while it was stopped", error)
+            error = over
         if isinstance(error, UserFacingError):
             event = self._turn.user_error(str(error), retryable=error.retryable, domain="tool")
             return [EventPacket(p=event.dump())]
@@ -300,28 +313,12 @@ class RunningTurn:
 
     def _note(self, packet: DeltaPacket | EventPacket | ErrorPacket) -> None:
         """Note what a packet of the agent means for the turn; raises `AgentError` for content it did not declare."""
-        if type(packet) is DeltaPacket:
-            self._answer_parts.append(packet.p)
-        elif isinstance(packet, EventPacket):
+        if isinstance(packet, EventPacket):
             is_forwarded = self._turn.is_forwarded(packet.p)
             self.engine.admission.check_event(packet.p, self.request_id, is_forwarded=is_forwarded)
         elif isinstance(packet, ErrorPacket):
             self.agent_error = packet.p
             self.failure = error_from_stream(packet.p)
-
-
-class _TurnDeadline:
-    """How long a turn may still run. It does not refer to the turn, so that a turn that is over is freed at once."""
-
-    def __init__(self, engine: Engine, timer: TurnTimer, began_at: float) -> None:
-        self._engine: Final = engine
-        self._timer: Final = timer
-        self._began_at: Final = began_at
-
-    def left_s(self) -> float:
-        """The seconds that are left."""
-        took_s = self._engine.clock.monotonic() - self._began_at
-        return self._engine.limits.turn_s - took_s + self._timer.paused_s
 
 
 class _AgentRun:

@@ -1,9 +1,9 @@
-"""Time limits: wait for an agent or a backend for a limited time, and not at all once the turn is cancelled.
+"""Time limits: wait for an agent or a backend for a limited time, and not at all once the turn is over.
 
-A limit counts only while something is awaited, never across a `yield`: a slow reader costs its own turn no time.
-Most of what is awaited is ready at once, and then no timer is needed. One timer serves all waits of a turn, since most
-of them end long before it would fire. While a user decides on a permission, the agent's time is paused; a backend's is
-not.
+The limit of the whole turn always counts. The others count only while something is awaited, never across a `yield`: a
+slow reader costs its turn none of them. Most of what is awaited is ready at once. One timer serves all limits of a
+turn, since most waits end long before it would fire. While a user decides on a permission, the agent's time is paused;
+a backend's is not.
 """
 
 import asyncio
@@ -77,27 +77,35 @@ class TimeLimits:
 
 
 class TurnTimer:
-    """The time limits of one turn while it runs, and its cancellation."""
+    """The time limits of one turn while it runs, and its cancellation.
+
+    Once it is over, everything that waits is ended and nothing more is waited for, whatever the agent makes of that.
+    """
 
     def __init__(self) -> None:
-        self.is_cancelled = False
+        self.over: AccordError | None = None
+        """Why the turn is over: a limit or a cancellation."""
         self._waits: Final[list[Wait]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._turn_s = 0.0
+        self._deadline = inf
+        self._left_s = inf
+        """What was left until the deadline when a pause began."""
         self._pauses = 0
-        self._paused_at = 0.0
-        self._paused_s = 0.0
+        self._watcher: asyncio.Future[None] | None = None
 
-    @property
-    def paused_s(self) -> float:
-        """For how long the agent's time has been paused so far."""
-        return self._paused_s + (asyncio.get_running_loop().time() - self._paused_at if self._pauses else 0.0)
+    def start(self, turn_s: float) -> None:
+        """Begin the time of the whole turn."""
+        self._turn_s, self._deadline = turn_s, asyncio.get_running_loop().time() + turn_s
+        self._set_timer(self._deadline)
 
     @contextmanager
     def paused(self) -> Generator[None]:
         """Pause the agent's time; when pauses overlap, until the last of them ends."""
         loop = asyncio.get_running_loop()
         if not self._pauses:
-            self._paused_at = now = loop.time()
+            now = loop.time()
+            self._left_s, self._deadline = self._deadline - now, inf
             for wait in self._waits:
                 wait.pause(wait.until - now)
         self._pauses += 1
@@ -107,33 +115,46 @@ class TurnTimer:
             self._pauses -= 1
             if not self._pauses:
                 now = loop.time()
-                self._paused_s += now - self._paused_at
+                self._deadline = now + self._left_s
                 for wait in self._waits:
                     wait.resume(now)
-                if self._waits:
-                    self._set_timer(min(wait.until for wait in self._waits))
+                self._set_timer(min([self._deadline, *(wait.until for wait in self._waits)]))
 
-    def raise_if_cancelled(self) -> None:
-        """Raise `TurnCancelledError` if the turn is cancelled."""
-        if self.is_cancelled:
-            raise TurnCancelledError(CANCELLED)
+    def raise_if_over(self) -> None:
+        """Raise the error with which the turn is over, if it is."""
+        if self.over is not None:
+            raise self.over
 
     def cancel(self) -> None:
         """Stop waiting, now and from now on."""
-        self.is_cancelled = True
-        if self._waits:
-            # An agent waits for its backend inside of the engine waiting for the agent; ending the outer ends both.
-            self._waits[0].end(TurnCancelledError(CANCELLED))
+        self.end(TurnCancelledError(CANCELLED))
 
-    def wait(
-        self, source: str, left: Callable[[], float] | None = None, on_wait: Callable[[], None] | None = None
-    ) -> "Wait":
+    def end(self, error: AccordError) -> None:
+        """End everything that waits with this error, now and from now on; the first error counts."""
+        if self.over is not None:
+            return
+        self.over = error
+        self.close()
+        # An agent waits for its backend inside of the engine waiting for the agent; ending the outer ends both. A task
+        # that the agent started waits for itself.
+        for wait in {wait.task: wait for wait in reversed(self._waits)}.values():
+            wait.end(error)
+        if self._watcher is not None and not self._watcher.done():
+            self._watcher.set_result(None)
+
+    async def until_over(self, task: asyncio.Task[None]) -> None:
+        """Wait until the turn is over or this task has ended."""
+        if self.over is None and not task.done():
+            self._watcher = asyncio.get_running_loop().create_future()
+            await asyncio.wait((task, self._watcher), return_when=asyncio.FIRST_COMPLETED)
+
+    def wait(self, source: str, *, is_agent: bool = False, on_wait: Callable[[], None] | None = None) -> "Wait":
         """A wait for this source, to be used again and again: `await wait.upto(seconds, …)`.
 
-        With `left` the source is the agent: never waited for longer than is left, and not while its time is paused.
-        `on_wait` is called before anything is really waited for.
+        If the source is the agent, its limit ends the turn, and its time can be paused. `on_wait` is called before
+        anything is really waited for.
         """
-        return Wait(self, source, left, on_wait)
+        return Wait(self, source, is_agent=is_agent, on_wait=on_wait)
 
     def close(self) -> None:
         """Stop the timer: nothing is waited for any more."""
@@ -143,7 +164,7 @@ class TurnTimer:
 
     def watch(self, wait: "Wait") -> None:
         """Add a wait that has begun."""
-        self.raise_if_cancelled()
+        self.raise_if_over()
         self._waits.append(wait)
         if self._pauses:
             wait.pause(wait.seconds)
@@ -157,39 +178,42 @@ class TurnTimer:
 
     def _set_timer(self, when: float) -> None:
         self.close()
-        if when != inf:
+        if when != inf and self.over is None:
             self._timer = asyncio.get_running_loop().call_at(when, self._end_expired)
 
     def _end_expired(self) -> None:
         self._timer = None
         now = asyncio.get_running_loop().time()
+        if self._deadline <= now:
+            self.end(TimedOutError(f"The turn took longer than {self._turn_s:g} seconds"))
         for wait in self._waits:
             if wait.until <= now:
-                wait.end(TimedOutError(f"Nothing came from {wait.source} for {wait.seconds:g} seconds"))
-        if left := [wait.until for wait in self._waits if wait.until > now]:
-            self._set_timer(min(left))
+                error = TimedOutError(f"Nothing came from {wait.source} for {wait.seconds:g} seconds")
+                self.end(error) if wait.is_agent else wait.end(error)
+        later = [until for until in (self._deadline, *(wait.until for wait in self._waits)) if until > now]
+        self._set_timer(min(later, default=inf))
 
 
 class Wait:
     """Waiting for one thing after another from the same source. Used by one task at a time."""
 
-    __slots__ = ("_ended", "_left", "_on_wait", "_paused_left_s", "_task", "_timer", "seconds", "source", "until")
+    __slots__ = ("_ended", "_on_wait", "_paused_left_s", "_timer", "is_agent", "seconds", "source", "task", "until")
 
     def __init__(
-        self, timer: TurnTimer, source: str, left: Callable[[], float] | None, on_wait: Callable[[], None] | None
+        self, timer: TurnTimer, source: str, *, is_agent: bool = False, on_wait: Callable[[], None] | None = None
     ) -> None:
         self.source: Final = source
+        self.is_agent: Final = is_agent
         self.seconds = 0.0
         self.until = 0.0
+        self.task: asyncio.Task[Any] | None = None
         self._timer: Final = timer
-        self._left: Final = left
         self._on_wait: Final = on_wait
-        self._task: asyncio.Task[Any] | None = None
         self._ended: AccordError | None = None
         self._paused_left_s: float | None = None
 
     async def upto(self, seconds: float, awaitable: Awaitable[ResultT]) -> ResultT:
-        """The result, unless it takes longer or the turn is cancelled meanwhile.
+        """The result, unless it takes longer or the turn is over meanwhile.
 
         An exception that is no `Exception` is raised as an error of the source, unless this task was cancelled.
         """
@@ -198,7 +222,9 @@ class Wait:
 
     def poll(self, awaitable: Awaitable[ResultT]) -> Ready[ResultT] | Pending[ResultT]:
         """Begin as `upto` does, without the cost of a coroutine: most results are ready at once."""
-        self._timer.raise_if_cancelled()
+        if self._timer.over is not None:
+            awaitable.__await__().close()  # Python 3.13 warns of an asynchronous generator that was never awaited
+            self._timer.raise_if_over()
         try:
             return poll(awaitable)
         except Exception:
@@ -207,14 +233,14 @@ class Wait:
             raise self._source_failed(error) from error
 
     async def finish(self, seconds: float, pending: Pending[ResultT]) -> ResultT:
-        """Wait for what `poll` has begun, as `upto` does."""
+        """Wait for what `poll` has begun, as `upto` does. What comes after the limit does not count."""
         if self._on_wait is not None:
             self._on_wait()
-        self.seconds = seconds if self._left is None else min(seconds, max(0.0, self._left()))
+        self.seconds = seconds
         ended, cancels_before = None, self._begin()
         try:
             try:
-                return await pending
+                result = await pending
             finally:
                 ended = self._finish(cancels_before)
         except Exception:
@@ -226,16 +252,19 @@ class Wait:
                 if count_cancels() > cancels_before:
                     raise
             raise self._source_failed(error) from error
+        if ended is not None:
+            raise ended
+        return result
 
     def _source_failed(self, error: BaseException) -> AccordError:
-        if self._left is not None:
+        if self.is_agent:
             return agent_failed(error)
         return BackendError(f"{self.source} failed ({type(error).__name__})", retryable=False)
 
     def _begin(self) -> int:
         """Start counting; returns how many cancellations of the task were requested before."""
         loop = asyncio.get_running_loop()
-        task = self._task = asyncio.current_task(loop)
+        task = self.task = asyncio.current_task(loop)
         self.until = loop.time() + self.seconds
         self._timer.watch(self)
         return task.cancelling() if task else 0
@@ -246,13 +275,13 @@ class Wait:
         self._paused_left_s = None
         ended, self._ended = self._ended, None
         # As in asyncio.timeout: if other code cancelled the task as well, that cancellation counts.
-        if ended is None or self._task is None or self._task.uncancel() > cancels_before:
+        if ended is None or self.task is None or self.task.uncancel() > cancels_before:
             return None
         return ended
 
     def pause(self, left_s: float) -> None:
         """Wait without a limit until `resume`, then for so long; does nothing if the source is a backend."""
-        if self._left is not None:
+        if self.is_agent:
             self.until, self._paused_left_s = inf, left_s
 
     def resume(self, now: float) -> None:
@@ -262,6 +291,25 @@ class Wait:
 
     def end(self, error: AccordError) -> None:
         """Stop waiting and raise this error in the task that waits."""
-        if self._ended is None and self._task is not None:
+        if self._ended is None and self.task is not None:
             self._ended = error
-            self._task.cancel()
+            self.task.cancel()
+
+
+class CallLimit:
+    """The time limit of a whole model call: `async with limit` around each part that waits for a backend."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds: Final = seconds
+        self._until: Final = asyncio.get_running_loop().time() + seconds
+        self._part = asyncio.timeout_at(self._until)
+
+    async def __aenter__(self) -> None:
+        self._part = asyncio.timeout_at(self._until)
+        await self._part.__aenter__()
+
+    async def __aexit__(self, *raised: Any) -> None:
+        try:
+            await self._part.__aexit__(*raised)
+        except TimeoutError:
+            raise TimedOutError(f"The call took longer than {self._seconds:g} seconds") from None

@@ -17,8 +17,10 @@ from contextlib import aclosing
 from math import inf
 from typing import Any, Final
 
+from accord.agent_tasks import context_of_run
 from accord.core.output.packets import OutputCollector
 from accord.core.output.replay import ReplayFilter
+from accord.engine.agent_errors import abandon
 from accord.engine.engine import RunningTurn
 from accord.engine.recent import LiveReader, RecentPackets
 from accord.engine.views import View, ViewBatch
@@ -31,7 +33,7 @@ from accord.errors import (
     TurnCancelledError,
 )
 from accord.ports import PacketBatch, SessionStore, TurnLog
-from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
+from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, StreamPacket
 from accord.wire.problem import stream_error
 from accord.wire.session import PacketRecord, TurnRecord, TurnState
 
@@ -42,6 +44,9 @@ AHEAD_BYTES: Final = 256 * 1024
 
 WHOLE_TURN: Final = inf
 """The position of a reader that waits for the end of the turn only."""
+
+STOP_S: Final = 0.5
+"""How long an agent may take to clean up once its turn is over, before the turn ends without it."""
 
 NOT_STORED: Final = "The store failed in the middle of this turn"
 ENDED_ELSEWHERE: Final = "Another process ended this turn, since this one seemed to be dead"
@@ -77,6 +82,10 @@ class LiveTurn:
         self.may_restart: Final = may_restart
         """Whether another process may run it again, from its start."""
         self.is_released = False
+        self._is_made = False
+        """Whether every packet is made: the turn can no longer be cancelled."""
+        self._is_abandoned = False
+        """Whether the agent goes on running after the end; what it yields is ignored."""
         self.running: Final = running
         self.record: Final = record
         self.request_id: Final = record.request_id
@@ -107,6 +116,7 @@ class LiveTurn:
         self._unpublished: Final[deque[tuple[int, str]]] = deque()
         """Packets of the view, each with the number of the packet that has to be stored first."""
         self._made = 0
+        self._texts: Final[list[str]] = []
         self._replay: ReplayFilter | None = None
         if sent:
             self._continue_after(sent)
@@ -114,6 +124,9 @@ class LiveTurn:
         self._writing: asyncio.Task[None] | None = None
         self._news: Final = asyncio.Event()
         self._room: Final = asyncio.Event()
+        self._adapting: Final = asyncio.Lock()
+        # In a task of its own, which the agent's code may keep for as long as it likes: the turn ends without it.
+        self._making: Final = asyncio.create_task(self._make_packets(), context=context_of_run(record.request_id))
         self.task: Final = asyncio.create_task(self._run())
         if self._grace_s:
             self._start_unread_timer(self._grace_s)
@@ -123,10 +136,13 @@ class LiveTurn:
         """Whether it is over, but the store could not write its end."""
         return self.is_over and self._broken is not None and self._last is not None
 
-    def cancel(self) -> None:
-        """Stop the agent and its backend at once; every reader's stream still ends with a close."""
+    def cancel(self) -> bool:
+        """Stop the agent and its backend; every reader's stream still ends with a close. False if they have ended."""
+        if self._is_made:
+            return False
         self.running.cancel()
         self._room.set()
+        return True
 
     def release(self) -> None:
         """Stop without ending the turn: another process runs it again. What was not stored yet, no client has seen."""
@@ -209,18 +225,27 @@ class LiveTurn:
             raise StoreError(ENDED_ELSEWHERE)
         return self.collected
 
-    async def exact_view(self, last: PacketBatch) -> View:
-        """The view of the client that sent the request, of exactly the packets that are stored and these last ones."""
+    async def exact_view(self, last: PacketBatch) -> tuple[View, str]:
+        """The view of the client that sent the request, of exactly the packets that are stored and these last ones.
+
+        With it the text of these packets, before adaptation: what the conversation keeps.
+        """
         if self._is_view_exact:
-            return self.view
-        view = self._new_view()
-        stored = stored_packets(self._store, self.request_id, last.first_seq - 1)
-        async with aclosing(view.read(stored)) as batches:
+            return self.view, "".join(self._texts)
+        view, texts = self._new_view(), list[str]()
+
+        async def stored() -> AsyncGenerator[Sequence[PacketRecord], None]:
+            async for page in stored_packets(self._store, self.request_id, last.first_seq - 1):
+                texts.extend(text_of(StreamPacket.parse(record.body)) for record in page)
+                yield page
+
+        async with aclosing(view.read(stored())) as batches:
             async for _ in batches:
                 pass
-        for body in last.packets:
-            view.feed(StreamPacket.parse(body))
-        return view
+        for packet in map(StreamPacket.parse, last.packets):
+            view.feed(packet)
+            texts.append(text_of(packet))
+        return view, "".join(texts)
 
     async def write_end(self) -> None:
         """Write the last packets, the messages and the receipt; may be called again if it raises `StoreError`."""
@@ -301,7 +326,7 @@ class LiveTurn:
     async def _run(self) -> None:
         try:
             try:
-                await self._make_packets()
+                await self._until_made()
             except BaseException as error:  # noqa: BLE001
                 # An agent's errors do not get here: this task was cancelled, or Accord itself failed.
                 if not self.is_released:
@@ -328,19 +353,44 @@ class LiveTurn:
             self._forget(self)
             self._wake_readers()
 
+    async def _until_made(self) -> None:
+        """Wait until every packet is made. An agent that does not end when the turn is over is abandoned."""
+        making, running = self._making, self.running
+        try:
+            try:
+                await running.until_over(making)
+            except asyncio.CancelledError:  # the loop ends
+                _uncancel()
+                running.cancel()
+            self._room.set()
+            if not making.done():
+                await asyncio.wait((making,), timeout=STOP_S)
+            async with self._adapting:  # Accord itself is at work, and uses the view
+                pass
+        finally:
+            self._is_abandoned = not making.done()
+        if self._is_abandoned:
+            abandon(making, self.request_id, running.engine.agent.name)
+            await running.close()
+        elif not (making.cancelled() and running.is_complete):  # an agent may cancel its own task at its very end
+            making.result()
+        self._is_made = True
+        if not self.is_released and (self._is_abandoned or running.failure is None):
+            for packet in running.cut_off():
+                self._add(packet, self.view.feed(packet))
+
     async def _make_packets(self) -> None:
         view = self.view
         # The packets so far are written while something is awaited; otherwise together with the end of the turn.
         async with aclosing(self.running.packets(self._write_soon)) as packets:
             async for packet in packets:
-                if self._broken is not None or type(packet) is ClosePacket or self._differs:
+                if self._is_abandoned:
+                    return
+                if not self._counts(packet):
                     continue
-                if self.is_released and type(packet) is ErrorPacket:
-                    continue  # of the cancelled run, not of the turn, which another process continues
                 for part in self._not_sent(packet):
                     if view.is_slow(part):
-                        self._write_soon()
-                        self._add(part, await view.feed_in_thread(part))
+                        await self._add_in_thread(part)
                     else:
                         self._add(part, view.feed(part))
                     while self._is_far_ahead():
@@ -351,6 +401,19 @@ class LiveTurn:
         if (is_short or self._differs) and not self.is_released:
             self._fail(StoreError(RUN_DIFFERS))
 
+    async def _add_in_thread(self, packet: StreamPacket) -> None:
+        """Add a packet whose images may be re-encoded, while other turns run."""
+        self._write_soon()
+        async with self._adapting:
+            if not self._is_abandoned:
+                self._add(packet, await self.view.feed_in_thread(packet))
+
+    def _counts(self, packet: StreamPacket) -> bool:
+        """Whether a packet of the run is one of the turn."""
+        if self.is_released and type(packet) is ErrorPacket:
+            return False  # of the cancelled run, not of the turn, which another process continues
+        return self._broken is None and type(packet) is not ClosePacket and not self._differs
+
     @property
     def _differs(self) -> bool:
         return self._replay is not None and self._replay.differs
@@ -360,6 +423,7 @@ class LiveTurn:
         packets = [StreamPacket.parse(record.body) for record in sent]
         self._replay = ReplayFilter(packets)
         for packet in packets:
+            self._texts.append(text_of(packet))
             for each in self.view.feed(packet):
                 self._viewed.last_seq += 1
                 self.collected.feed(each)
@@ -382,6 +446,7 @@ class LiveTurn:
         self._pending.append(body := packet.to_json())
         self._pending_bytes += len(body)
         self._made += 1
+        self._texts.append(text_of(packet))
         for each in adapted:
             self.collected.feed(each)
             self._unpublished.append((self._made, body if each is packet else each.to_json()))
@@ -393,7 +458,7 @@ class LiveTurn:
         self._add(packet, self.view.feed(packet))
 
     def _is_far_ahead(self) -> bool:
-        if self._broken is not None or self.running.is_cancelled:
+        if self._broken is not None or self.running.is_over:
             return False
         if self._made - self._stored.last_seq >= AHEAD or self._pending_bytes >= AHEAD_BYTES:
             return True
@@ -441,6 +506,11 @@ class LiveTurn:
         self._news.clear()
 
 
+def text_of(packet: StreamPacket) -> str:
+    """The text of a delta; nothing for other packets."""
+    return packet.p if type(packet) is DeltaPacket else ""
+
+
 async def stored_packets(
     store: SessionStore, request_id: str, last_seq: int
 ) -> AsyncGenerator[Sequence[PacketRecord], None]:
@@ -454,13 +524,18 @@ async def stored_packets(
 def _to_turn_error(error: BaseException) -> AccordError:
     """The error that ends a turn whose own task was cancelled or failed."""
     if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        while task is not None and task.uncancel():  # what is left to do has to be awaited
-            pass
+        _uncancel()
         return TurnCancelledError("The turn's task was cancelled")
     failure = AccordError(ERROR_FACTS[ErrorCode.INTERNAL].title)
     failure.__cause__ = error
     return failure
+
+
+def _uncancel() -> None:
+    """Forget that this task was cancelled: what is left to do has to be awaited."""
+    task = asyncio.current_task()
+    while task is not None and task.uncancel():
+        pass
 
 
 def _to_store_error(error: Exception) -> StoreError:

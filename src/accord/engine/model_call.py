@@ -1,22 +1,25 @@
-"""One request of a model API while it is answered, its answer, and the fields that endpoints turned out to refuse."""
+"""One request of a model API while it is answered, its answer, and the fields that an endpoint refuses."""
 
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from accord.core.work.emulation.run import add_usage
-from accord.core.work.fields import ModelRequest, row_of
+from accord.apis.failure import EndpointError
+from accord.apis.named_fields import path_of
+from accord.core.work.fields import ModelRequest, place_of, protects_caller, row_of, values_at
 from accord.engine.budgets import Reservation
 from accord.engine.circuit import HeldSlot
 from accord.engine.dispatch import Dispatcher, WorkRecord
 from accord.errors import AccordError, BackendError
-from accord.ports import Clock
+from accord.ports import MayResend
 from accord.wire.disposition import Api, Disposition, FieldClass, FieldPolicy, FieldRecord
+from accord.wire.keys import NO_RULES, KeyRules
 from accord.wire.work import AnyPiece
 
-LEARNED_FOR_S: Final = 600.0
-"""How long a field that an endpoint refused is not sent to it again."""
+SEVERAL_ANSWERS: Final = "several_answers"
+"""What an endpoint that ignores `n` does not have; no manifest declares it."""
 
 
 @dataclass(slots=True)
@@ -34,6 +37,10 @@ class ModelCall:
     received_at: datetime
     began_at: float
     policy: FieldPolicy = FieldPolicy.LABELLED
+    rules: KeyRules = NO_RULES
+    """The rules of its key."""
+    size: int = 0
+    """The bytes of the request, with those of the responses that it continues."""
     key_id: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     record: WorkRecord = field(default_factory=WorkRecord)
@@ -42,35 +49,40 @@ class ModelCall:
     model: str | None = None
     response_id: str | None = None
     """The id that the endpoint gave an answer that is passed on."""
+    upstream_label: dict[str, Any] | None = None
+    """The label of an endpoint that is another Accord."""
     finish_reasons: tuple[str, ...] = ()
     """Why each answer ended, as far as that is known."""
+    parts: dict[str, None] = field(default_factory=dict[str, None])
+    """What the answers had that not every API has, as the backend's table of answers names it."""
     labels: tuple[FieldRecord, ...] = ()
     failure: AccordError | None = None
     first_byte_ms: float | None = None
     packets: tuple[str, ...] = ()
     left_out: frozenset[str] = frozenset()
-    """Fields that this backend cannot take together with others of this request."""
-    may_resend: bool = False
-    """Whether the backend that is tried may send the request again by itself, since no other one is left."""
+    """Fields that the endpoint which is tried has refused in this request."""
+    asks_one_by_one: bool = False
+    """Whether the endpoint which is tried ignores `n`."""
+    may_resend: MayResend | None = None
+    """Says whether the backend that is tried may send the request again by itself."""
     reservation: Reservation | None = None
     """What is reserved of the key's budget, until the call is settled."""
     cost_micro: int | None = None
     """What it cost in micro-dollars, once it is settled; None if that is not known."""
+    is_estimated: bool = False
+    """Whether a part of its usage is estimated, once it is settled."""
     dispatcher: Dispatcher | None = None
     """That which answers it, once it is planned: a new configuration may replace it meanwhile for later calls."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether every answer has ended."""
+        return len(self.finish_reasons) >= self.request.answers
 
     @property
     def work(self) -> Sequence[WorkRecord]:
         """A record of each question to a backend."""
         return [self.record, *self.more_records]
-
-    @property
-    def usage(self) -> dict[str, Any] | None:
-        """The usage of all answers together, as far as it is known."""
-        usage = self.record.usage
-        for record in self.more_records:
-            usage = add_usage(usage, record.usage)
-        return usage
 
 
 @dataclass(slots=True)
@@ -100,53 +112,39 @@ class ModelAnswer:
                 self.slot.release()
 
 
-class LearnedFields:
-    """Fields that endpoints refused, each for a while."""
-
-    def __init__(self, clock: Clock, keep_s: float = LEARNED_FOR_S) -> None:
-        self._clock: Final = clock
-        self._keep_s: Final = keep_s
-        self._until: Final[dict[tuple[str, Api], dict[str, float]]] = {}
-
-    def of(self, backend: str, request: ModelRequest) -> frozenset[str]:
-        """The fields of this request that this backend's endpoint refused recently, neutral ones included."""
-        known = self._until.get((backend, request.api))
-        if not known:
-            return frozenset()
-        now = self._clock.monotonic()
-        return frozenset(
-            name for name, until in known.items() if until > now and (name in request.body or name in request.fields)
-        )
-
-    def add(self, backend: str, api: Api, names: Sequence[str]) -> None:
-        """Remember that the endpoint refused these."""
-        until = self._clock.monotonic() + self._keep_s
-        self._until.setdefault((backend, api), {}).update(dict.fromkeys(names, until))
-
-    def listed(self, backend: str) -> dict[str, list[str]]:
-        """What is remembered of this backend now, by API."""
-        now = self._clock.monotonic()
-        found = {
-            api.value: sorted(name for name, until in names.items() if until > now)
-            for (name, api), names in self._until.items()
-            if name == backend
-        }
-        return {api: names for api, names in found.items() if names}
-
-
-def refused_fields(call: ModelCall, error: AccordError) -> list[str]:
-    """The tuning fields of this call that an endpoint refused by name; none if the request has to stay as it is."""
+def refused_fields(call: ModelCall, error: AccordError, kind: Api) -> list[str]:
+    """The tuning fields of this call that an endpoint of this kind refused by name; none if the request has to stay."""
     if call.policy is FieldPolicy.STRICT or not isinstance(error, BackendError):
         return []
-    request, report = call.request, getattr(error, "report", None)
-    fields, refused = getattr(report, "fields", ()), getattr(report, "capability", None) or error.refused
-    known = {each.field for each in call.labels if each.disposition is Disposition.DROPPED}
-    found: list[str] = []
-    # An endpoint may also refuse a value that asks for nothing, such as `store: false`.
-    for name in dict.fromkeys((*request.fields, *(name for name in fields if name in request.body))):
-        row = row_of(request.api, name)
-        is_named = not {name, name.partition(".")[0], name.rpartition(".")[2]}.isdisjoint(fields)
-        is_refused = refused is not None and row.capability == refused
-        if (is_named or is_refused) and row.kind is FieldClass.TUNING and name not in known:
-            found.append(name)
-    return found
+    request, report = call.request, error.report if isinstance(error, EndpointError) else None
+    named = () if report is None else report.fields
+    about = error.refused if report is None else report.capability or report.refused
+    rows = {name: row_of(request.api, name) for name in request.fields}
+    if any(row.capability == about and row.kind is FieldClass.CONTRACT for row in rows.values()):
+        about = None  # the endpoint refuses the contract, not its settings
+    names = [
+        name
+        for name, row in rows.items()
+        if (about is not None and row.capability == about)
+        or not _spellings(place_of(request.api, name, kind) or name).isdisjoint(named)
+    ]
+    # An endpoint may also refuse a value that asks for nothing, such as `store: false`, and a member of a field.
+    names += [
+        name
+        for name in named
+        if name in request.body or (report and report.refuses_member and values_at(request.body, name))
+    ]
+    dropped = {each.field for each in call.labels if each.disposition is Disposition.DROPPED}
+    return [
+        name
+        for name in dict.fromkeys(names)
+        if name not in dropped
+        and not protects_caller(request.api, name)
+        and (rows.get(name) or row_of(request.api, re.split(r"[.\[]", name)[0])).kind is FieldClass.TUNING
+    ]
+
+
+def _spellings(name: str) -> set[str]:
+    """How an error may name a field: by its path, the member of the request that it is in, or its last word."""
+    path = path_of(name)
+    return {path, path.partition(".")[0], path.rpartition(".")[2]}

@@ -43,8 +43,8 @@ class Permissions:
         self._is_over = False
 
     async def __call__(self, question: PermissionRequest) -> Permission:
-        """Ask the client. Raises `TurnCancelledError` if the turn is cancelled; a turn that is over asks nothing."""
-        self._timer.raise_if_cancelled()
+        """Ask the client. Raises the error of a turn that is over; one that is being closed asks nothing."""
+        self._timer.raise_if_over()
         if self._is_over:
             return ENDED
         request = _OpenRequest(question, self.packets_made, self._clock.monotonic())

@@ -8,17 +8,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from accord.core.output.profile import profile_client
-from accord.core.receipt import LONG_TEXT, canonical, digest_in_pieces, digest_object
+from accord.core.receipt import canonical
+from accord.core.work.backend_call import BackendCall
 from accord.core.work.negotiate import IdentityCache
 from accord.engine.admit import SentContent
 from accord.engine.dispatch import Dispatcher, WorkRecord
 from accord.engine.engine import Engine, RunningTurn
+from accord.engine.request_digest import request_digest
 from accord.errors import (
     AccordError,
     BackendRetriedError,
@@ -28,7 +29,7 @@ from accord.errors import (
     TurnCancelledError,
 )
 from accord.ports import EvidenceSource
-from accord.wire.acp.content import AudioBlock, BlobResource, ContentBlock, ImageBlock, ResourceBlock, TextResource
+from accord.wire.keys import MICRO
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.plan import Plan, Refusal
 from accord.wire.receipt import (
@@ -90,29 +91,13 @@ def record_request(request: AgentRequest, sent: SentContent | None = None) -> di
     """
     needs = request.requirements
     kinds: dict[str, int] = Counter([str(block.type) for block in request.content]) if request.content else {}
-    members = request.dump()
-    if sent is not None and sent.unparsed is not None:
-        members["content"] = sha256(sent.blocks).hexdigest()  # it may be too malformed for a canonical form
-    is_long = max([len(request.query), *(_payload_chars(block) for block in request.content or ())]) > LONG_TEXT
     return {
-        "digest": digest_in_pieces(members) if is_long else digest_object(members),
+        "digest": request_digest(request, sent),
         "text_chars": len(request.query),
         "blocks": dict(sorted(kinds.items())),
         "files": len(request.files),
         "requirements": len(needs.required) + len(needs.preferred) if needs else 0,
     }
-
-
-def _payload_chars(block: ContentBlock) -> int:
-    match block:
-        case ImageBlock() | AudioBlock():
-            return len(block.data)
-        case ResourceBlock(resource=TextResource() as resource):
-            return len(resource.text)
-        case ResourceBlock(resource=BlobResource() as resource):
-            return len(resource.blob)
-        case _:
-            return 0  # texts are the query, and links are short
 
 
 def record_candidates(decided: Plan | Refusal) -> list[CandidateRecord]:
@@ -295,17 +280,34 @@ def work_content(record: WorkRecord, dispatcher: Dispatcher, *, is_call: bool = 
     members: dict[str, Any] = {"fallbacks": [each.dump() for each in fallbacks]}
     if record.emulation is not None:
         members["emulations"] = record.emulation.dump()
-    if record.usage is not None:
-        members["usage"] = record.usage
+    if (usage := record.usage) is not None:
+        members["usage"] = usage
+    if len(record.calls) > 1:
+        members["calls"] = [_call_members(call) for call in record.calls]
+    if record.answer:
+        members["answer"] = [each.dump() for each in record.answer]
     if record.dispositions:
         members["dispositions"] = [each.dump() for each in record.dispositions]
     only = frozenset(need.capability for need in outcome.needs) if is_call else None
-    backend = _backend_content(record.backend, dispatcher, only)
+    backend = _backend_content(record, dispatcher, only)
     return ReceiptContent(members | decision.members | backend.members, members | decision.encoded | backend.encoded)
 
 
+def _call_members(call: BackendCall) -> dict[str, Any]:
+    members: dict[str, Any] = {"backend": call.backend, "complete": call.is_complete}
+    if call.model is not None:
+        members["model"] = call.model
+    if call.describes:
+        members["describes"] = True
+    if call.usage is not None:
+        members["usage"] = call.usage
+    if call.cost_micro is not None:
+        members["cost_usd"] = to_int_if_whole(call.cost_micro / MICRO)
+    return members
+
+
 def _fallback(backend: str, error: AccordError) -> Fallback:
-    # The endpoint's own message is a note on the error: see backends/failure.py.
+    # The endpoint's own message is a note on the error: see apis/failure.py.
     message = " ".join(getattr(error, "__notes__", ()))[:MAX_ENDPOINT_CHARS]
     return Fallback(
         backend=backend,
@@ -326,12 +328,12 @@ def _decision_content(outcome: Plan | Refusal) -> ReceiptContent:
     return _encode({name: members[name] for name in names if name in members})
 
 
-def _backend_content(name: str | None, dispatcher: Dispatcher, only: frozenset[str] | None) -> ReceiptContent:
-    backend = dispatcher.backends.get(name or "")
+def _backend_content(record: WorkRecord, dispatcher: Dispatcher, only: frozenset[str] | None) -> ReceiptContent:
+    backend = dispatcher.backends.get(record.backend or "")
     if backend is None:
         return ReceiptContent({}, {})
-    manifest, refused = backend.manifest, dispatcher.refused_by(backend.name)
-    contradicted = dispatcher.contradicted_by(backend.name)
+    candidate = dispatcher.candidate(backend.name, record.caller)
+    manifest, refused, contradicted = backend.manifest, sorted(candidate.refused), sorted(candidate.contradicted)
     known = dispatcher.known.get(backend.name)
     model, evidence = (None, _NO_EVIDENCE) if known is None else (known.model, known.evidence)
 

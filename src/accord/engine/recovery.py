@@ -2,9 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
-from math import inf
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from time import monotonic
 from typing import Final
 
@@ -50,28 +48,6 @@ async def try_each(
         except StoreError as error:
             failures.append(error)
     return done
-
-
-class OutageGuard:
-    """Notes when the store was away: no process could send heartbeats then, so a silent one may be alive."""
-
-    def __init__(self) -> None:
-        self._over_at: float | None = -inf
-
-    @contextmanager
-    def noted(self) -> Generator[None]:
-        """Note whether the store answers the calls in this block."""
-        try:
-            yield
-        except StoreError:
-            self._over_at = None
-            raise
-        if self._over_at is None:
-            self._over_at = monotonic()
-
-    def is_over_since(self, seconds: float) -> bool:
-        """Whether the store has answered for so long, as far as this process knows."""
-        return self._over_at is not None and monotonic() - self._over_at >= seconds
 
 
 class UnwrittenEnds:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from accord.engine.request_digest import DIGEST_VERSION
 from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError
 from accord.ports import HISTORY_BYTES, Channel, LinkCounts, PacketLog, WorkQueue
 from accord.wire.request import ServiceRequest
@@ -62,6 +63,7 @@ def new_turn(request: ServiceRequest, digest: str, runner: str, now: datetime) -
         owner=owner,
         runner=runner,
         request_digest=digest,
+        digest_version=DIGEST_VERSION,
         created_at=now,
         capabilities=request.payload.capabilities,
         conversation_id=conversation_id,

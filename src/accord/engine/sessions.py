@@ -26,12 +26,13 @@ from accord.engine.dispatch import Dispatcher
 from accord.engine.endings import TurnEnded, TurnEndings
 from accord.engine.engine import Engine, RunningTurn
 from accord.engine.followers import Follower, Followers
-from accord.engine.heartbeat import BEATS_PER_LEASE, HeartbeatThread
+from accord.engine.heartbeat import BEATS_PER_LEASE, HeartbeatThread, OutageGuard
 from accord.engine.live import PAGE, LiveTurn, stored_packets
 from accord.engine.packet_log import StoreLog
 from accord.engine.reads import NO_RECEIPT, SessionReads
 from accord.engine.receipt import describe_negotiation, record_request
-from accord.engine.recovery import OutageGuard, UnwrittenEnds, fence_when_possible, try_each
+from accord.engine.recovery import UnwrittenEnds, fence_when_possible, try_each
+from accord.engine.request_digest import is_same_request
 from accord.engine.rules import Links, SessionRules, foreign_session_error, new_turn
 from accord.engine.stored import StoredTurn
 from accord.errors import ErrorCode, RefusedError, StoreConflictError, StoreError
@@ -106,7 +107,7 @@ class Sessions(SessionReads):
         if links.channel is not None:
             links.channel.subscribe(CANCEL_TOPIC, self._cancel_from_channel)
         self._beginning: Final[list[str]] = []
-        self._outages: Final = OutageGuard()
+        self._outages: Final = OutageGuard(self._rules.lease_s)
         self._claims = 0
         """How many claims the store has not answered yet."""
         self._live: Final[dict[str, LiveTurn]] = {}
@@ -128,6 +129,11 @@ class Sessions(SessionReads):
     def running(self) -> int:
         """The number of turns that run in this process."""
         return len(self._live)
+
+    @property
+    def history_bytes(self) -> int:
+        """How much of what was said before a turn or a response gets."""
+        return self._rules.history_bytes
 
     def use_backends(self, dispatcher: Dispatcher) -> None:
         """Begin turns with other backends from now on; those that run keep the ones that they began with."""
@@ -160,7 +166,7 @@ class Sessions(SessionReads):
         shape = record_request(request.payload, sent if rejection is not None else None)
         record = new_turn(request, shape["digest"], self.runner, self.engine.clock.now())
         if live := self._live.get(record.request_id):
-            return await self._join(live, record, rejection)
+            return await self._join(live, record, request, rejection)
         if self._queue is not None and rejection is None:
             work = QueuedWork(engine.agent.name, request.to_json(), streams, engine.agent.may_restart, trace)
             return await self._put_in_queue(self._queue, engine, request, record, work)
@@ -174,14 +180,14 @@ class Sessions(SessionReads):
             start = await self._start_in_store(engine, request, record, prompt)
             if start.existing is not None:
                 existing = self._live.get(record.request_id) or self._stored_turn(start.existing)
-                return await self._join(existing, record, rejection)
+                return await self._join(existing, record, request, rejection)
             running = RunningTurn(engine, request, start.history, permits, rejection, streams=streams)
             if on_start is not None:
                 on_start()
             live = self._run(running, shape, record, start.last_receipt_hash)
         finally:
             self._beginning.remove(record.request_id)
-        return await self._join(live, record, rejection) if rejection is not None else live
+        return await self._join(live, record, request, rejection) if rejection is not None else live
 
     def _admit(self, request: ServiceRequest, sent: SentContent | None) -> tuple[Engine, Rejection | None]:
         """The engine for this request, and why the request may not run, if it may not."""
@@ -194,13 +200,13 @@ class Sessions(SessionReads):
         return self.engine, unknown_agent(named, self.engines)
 
     async def _join(
-        self, turn: LiveTurn | StoredTurn, record: TurnRecord, rejection: Rejection | None
+        self, turn: LiveTurn | StoredTurn, record: TurnRecord, request: ServiceRequest, rejection: Rejection | None
     ) -> LiveTurn | StoredTurn:
         """The turn that this request already has; raises its error if it was refused."""
         known = turn.record
         if known.owner != record.owner:
             raise RefusedError(NO_REQUEST, ErrorCode.NOT_FOUND, {})  # as for every access to another user's request
-        if (known.session_id, known.request_digest) != (record.session_id, record.request_digest):
+        if known.session_id != record.session_id or not is_same_request(known, record.request_digest, request.payload):
             raise RefusedError(USED_BEFORE, ErrorCode.REQUEST_CONFLICT, {"request_id": record.request_id})
         if rejection is not None and isinstance(turn, StoredTurn) and not turn.is_over:
             await self.collect_output(turn)  # another process refuses it right now, and has not stored that yet
@@ -229,8 +235,7 @@ class Sessions(SessionReads):
     async def cancel(self, turn: LiveTurn | StoredTurn) -> bool:
         """Stop a turn; False if it is over. In another process it stops within `CANCEL_POLL_S`."""
         if isinstance(turn, LiveTurn) and not turn.is_over:
-            turn.cancel()
-            return True
+            return turn.cancel()
         if not await self.store.request_cancel(turn.request_id):
             return False
         if self._channel is not None:
@@ -288,7 +293,9 @@ class Sessions(SessionReads):
             with self._outages.noted():
                 left = await self.store.abandoned(self._rules.lease_s, runner=self.runner, limit=PAGE)
                 own = await self.store.running(self.runner)
-            if self._outages.is_over_since(self._rules.lease_s):
+                # After the list that it judges: a step between the two is noticed, and a later one changes nothing.
+                await self._outages.check_clock(self.store)
+            if self._outages.can_judge:
                 done += await try_each(left, self._take_over, failures)
             if not self._claims:  # a turn that is being claimed right now may be among them
                 # A beginning whose confirmation was lost leaves such a row, and so does a defect of Accord.
@@ -395,7 +402,7 @@ class Sessions(SessionReads):
             raise
         if start.existing is not None:
             follower.close()
-            return await self._join(self._stored_turn(start.existing), record, None)
+            return await self._join(self._stored_turn(start.existing), record, request, None)
         queue.announce(work.agent, record.request_id)
         return self._stored_turn(record, follower)
 

@@ -5,6 +5,7 @@ Only protocols and the values that they exchange; the implementations are in `ba
 """
 
 from accord.ports.backends import (
+    AssumingBackend,
     Backend,
     BackendDescription,
     BackendPrice,
@@ -13,15 +14,18 @@ from accord.ports.backends import (
     DescribedBackend,
     EvidenceSource,
     ManagedBackend,
+    MayResend,
     OpenReply,
     PermissionChannel,
+    RecordingBackend,
     RelayingBackend,
-    ResendingBackend,
     SystemClock,
 )
 from accord.ports.queue import Channel, LinkCounts, PacketLog, TurnLog, TurnNews, WorkItem, WorkQueue
 from accord.ports.stores import (
     HISTORY_BYTES,
+    BudgetClaim,
+    BudgetState,
     ClaimedTurn,
     DeletionProgress,
     Heartbeat,
@@ -37,6 +41,7 @@ from accord.ports.stores import (
     SlotRecord,
     SlotStore,
     Store,
+    StoredTotal,
     TokenStore,
     TurnEnd,
     TurnProgress,
@@ -47,9 +52,12 @@ from accord.ports.stores import (
 
 __all__ = [
     "HISTORY_BYTES",
+    "AssumingBackend",
     "Backend",
     "BackendDescription",
     "BackendPrice",
+    "BudgetClaim",
+    "BudgetState",
     "Channel",
     "ClaimedTurn",
     "Clock",
@@ -61,6 +69,7 @@ __all__ = [
     "LinkCounts",
     "ListedTurn",
     "ManagedBackend",
+    "MayResend",
     "OpenReply",
     "PacketBatch",
     "PacketLog",
@@ -68,8 +77,8 @@ __all__ = [
     "QueueDepth",
     "QueueStore",
     "QueuedWork",
+    "RecordingBackend",
     "RelayingBackend",
-    "ResendingBackend",
     "RunningTurns",
     "SessionStore",
     "SessionTurns",
@@ -77,6 +86,7 @@ __all__ = [
     "SlotRecord",
     "SlotStore",
     "Store",
+    "StoredTotal",
     "SystemClock",
     "TokenStore",
     "TurnEnd",

@@ -1,11 +1,13 @@
 """Backends and what the engine is given besides stores: clock, permission channel, prices."""
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 
+from accord.core.work.backend_call import BeginCall
+from accord.errors import AccordError
 from accord.wire.agent_work import Permission, PermissionRequest
 from accord.wire.conversation import ConversationMessage
 from accord.wire.manifest import CapabilityManifest
@@ -51,12 +53,21 @@ class ManagedBackend(Backend, Protocol):
         ...
 
 
-@runtime_checkable
-class ResendingBackend(Backend, Protocol):
-    """A backend that sends a failed request again by itself, after a wait."""
+MayResend = Callable[[AccordError], bool]
+"""Whether a request may be sent again to the same backend after this failure, which may pass."""
 
-    def answer_once(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
-        """Answer as `answer` does, but raise the first failure: another backend can be tried at once."""
+
+@runtime_checkable
+class RecordingBackend(Backend, Protocol):
+    """A backend that records each request that it sends, and may send one again by itself after a failure."""
+
+    def answer_recorded(
+        self, order: WorkOrder, begin: BeginCall, *, may_resend: MayResend | None
+    ) -> AsyncGenerator[AnyPiece, None]:
+        """Answer as `answer` does, with a record that `begin` begins for each request.
+
+        A failure that may pass is raised unless `may_resend` allows to send the request again.
+        """
         ...
 
 
@@ -71,6 +82,15 @@ class EvidenceSource(Protocol):
     @property
     def date(self) -> str | None:
         """The date, if it is known."""
+        ...
+
+
+@runtime_checkable
+class AssumingBackend(Backend, Protocol):
+    """A backend whose API requires what an order need not have."""
+
+    def assumed(self, order: WorkOrder) -> Mapping[str, str]:
+        """What it chooses for this order, by the capability that it is about, as a sentence."""
         ...
 
 
@@ -110,7 +130,7 @@ class OpenReply(Protocol):
 
     @property
     def summary(self) -> Any:
-        """What was read so far: `id`, `finish_reasons`, `model`, `usage`, and the `counts` that usage is made of."""
+        """What was read so far: `id`, `finish_reasons`, `model`, `usage`, and the number of `answers`."""
         ...
 
     async def whole(self) -> bytes:
@@ -135,12 +155,13 @@ class RelayingBackend(Backend, Protocol):
         """The API that it speaks."""
         ...
 
-    async def relay(self, body: dict[str, Any], headers: Mapping[str, str], *, may_resend: bool = False) -> OpenReply:
-        """Send a request as it is, but for the model; with `may_resend` again after a failure that may pass."""
-        ...
+    async def relay(
+        self, body: dict[str, Any], headers: Mapping[str, str], begin: BeginCall, *, may_resend: MayResend | None = None
+    ) -> OpenReply:
+        """Send a request as it is, but for the model; again after a failure that may pass, if `may_resend` allows it.
 
-    def count_answers(self, data: bytes) -> int:
-        """How many answers a whole answer of this API has."""
+        `begin` begins the record of each request that is sent.
+        """
         ...
 
     def read_pieces(self, data: bytes, *, streamed: bool) -> Sequence[AnyPiece]:

@@ -12,6 +12,7 @@ from accord.wire.session import (
     DeletionCounts,
     PacketRecord,
     ReceiptRecord,
+    SessionKind,
     SessionRecord,
     TokenRecord,
     TurnRecord,
@@ -131,8 +132,18 @@ class WholeTurn(msgspec.Struct, frozen=True):
     packets: Sequence[str] = ()
 
 
-HISTORY_BYTES: Final = 1024 * 1024
-"""The default limit of the messages that a turn is given as its history."""
+HISTORY_BYTES: Final = 4 * 1024 * 1024
+"""The default limit of what was said before: the messages that a turn gets, the responses that a request continues."""
+
+
+class StoredTotal(msgspec.Struct, frozen=True):
+    """What the sessions of one kind hold: the bytes of what they contain, and when the oldest of them began."""
+
+    kind: SessionKind
+    sessions: int
+    bytes: int
+    oldest: datetime
+
 
 DeletionProgress = Callable[[DeletionCounts], None]
 """Called with what a deletion has deleted so far."""
@@ -225,6 +236,10 @@ class SessionStore(Protocol):
         """Open a separate connection for a thread that sends heartbeats."""
         ...
 
+    async def clock_s(self) -> float:
+        """Return the time of the storage's clock in seconds, by which it is decided what is too old."""
+        ...
+
     async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[TurnRecord]:
         """Return running turns of other processes than `runner` without a heartbeat for `lease_s`, oldest first.
 
@@ -269,8 +284,13 @@ class SessionStore(Protocol):
         """Append packets; a gap, a repetition or a turn that has ended is a conflict."""
         ...
 
-    async def packets(self, request_id: str, *, after_seq: int, limit: int) -> list[PacketRecord]:
-        """Return the packets that follow `after_seq`, in order; 0 is before the first."""
+    async def packets(
+        self, request_id: str, *, after_seq: int, limit: int, max_bytes: int | None = None
+    ) -> list[PacketRecord]:
+        """Return the packets that follow `after_seq`, in order; 0 is before the first.
+
+        With `max_bytes`, none if more than that is stored of the turn.
+        """
         ...
 
     async def end_turn(self, ending: TurnEnd) -> bool:
@@ -316,8 +336,21 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def expire(self, before: datetime, *, progress: DeletionProgress | None = None) -> DeletionCounts:
-        """Delete the sessions without activity since `before`, each as a whole, so that no chain is cut."""
+    async def expire(
+        self, before: datetime, *, calls: datetime | None = None, progress: DeletionProgress | None = None
+    ) -> DeletionCounts:
+        """Delete the sessions without activity since `before`, each as a whole, so that no chain is cut.
+
+        `calls` is the time for sessions that hold calls of the model APIs, if it is another one.
+        """
+        ...
+
+    async def check_quota(self, owner: str, quota_bytes: int) -> None:
+        """Raise `RefusedError` if this owner has stored as much as the quota allows."""
+        ...
+
+    async def stored(self) -> list[StoredTotal]:
+        """Return what the sessions hold, by kind."""
         ...
 
 
@@ -405,11 +438,53 @@ class TokenStore(Protocol):
         ...
 
 
-class UsageStore(Protocol):
-    """Stores what was used: one row for each key, user, backend, model and day (UTC)."""
+class BudgetClaim(msgspec.Struct, frozen=True):
+    """What a process has reserved of a key's budget, and what it wants to reserve besides, in micro-dollars."""
 
-    async def add_usage(self, rows: Sequence[UsageRecord]) -> None:
-        """Add these counts to those stored, all or none."""
+    key_id: str
+    budget: int
+    since: date | None
+    """The first day whose spending counts; None counts every day."""
+    reserved: int
+    wanted: Sequence[int] = ()
+    """One amount for each request, the first that came first."""
+
+
+class BudgetState(msgspec.Struct, frozen=True):
+    """Which of the wanted amounts are reserved now, and what all processes have spent and reserved."""
+
+    granted: Sequence[bool]
+    spent: int
+    reserved: int
+
+
+class UsageStore(Protocol):
+    """Stores what was used, one row for each key, user, backend, model and day (UTC), and what is reserved of budgets.
+
+    What a process has reserved counts for `lease_s` after it was written and after each heartbeat of the process. The
+    storage's clock decides.
+    """
+
+    async def add_usage(
+        self, rows: Sequence[UsageRecord], claims: Sequence[BudgetClaim] = (), *, holder: str = "", lease_s: float = 0
+    ) -> list[BudgetState]:
+        """Add these counts to those stored, then reserve for the process `holder`; all or none of this is stored.
+
+        Of each claim, `reserved` replaces what the process had reserved, and of the amounts that are wanted each one is
+        granted that fits into the budget beside what all processes have spent and reserved.
+        """
+        ...
+
+    async def clock_s(self) -> float:
+        """The time by which heartbeats are judged, in seconds."""
+        ...
+
+    def heartbeat(self) -> Heartbeat:
+        """Open a separate connection for a thread that sends heartbeats."""
+        ...
+
+    async def probe(self) -> None:
+        """Return if the storage answers; raise `StoreError` if not."""
         ...
 
     async def usage(

@@ -13,6 +13,7 @@ import logging
 import os
 import socket
 import stat
+import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable
@@ -34,6 +35,8 @@ READ_AT_ONCE: Final = 100
 """How many messages are read before the event loop does something else."""
 CLOSE_S: Final = 1.0
 """How long `close` waits for receivers that are slow."""
+MAX_PATH_BYTES: Final = 107 if sys.platform == "linux" else 103
+"""The longest path of a socket; 103 is the limit of macOS."""
 SETTLED_NS: Final = 100_000_000
 """A folder that was changed more recently than that may change again without another modification time."""
 PRIVATE: Final = 0o700
@@ -91,7 +94,13 @@ class LocalChannel:
             try:
                 self._bind()
             except OSError as error:
-                raise StoreError(f"{self._folder}: cannot make a socket there: {error.strerror or error}") from error
+                reason = error.strerror or str(error)
+                if (length := len(os.fsencode(self._folder / self._name.hex()))) > MAX_PATH_BYTES:
+                    reason = (
+                        f"its path would have {length} bytes, and at most {MAX_PATH_BYTES} are allowed; "
+                        "set TMPDIR to a folder with a shorter path"
+                    )
+                raise StoreError(f"{self._folder}: cannot make a socket there: {reason}") from error
 
     async def close(self) -> None:
         """Send what is waiting, but wait for slow receivers only briefly, and remove the socket."""

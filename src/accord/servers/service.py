@@ -1,7 +1,7 @@
 """What every transport shares: sessions, settings, authentication, observers, and admission of a turn."""
 
 import gc
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Container, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -9,11 +9,13 @@ from ipaddress import IPv6Address, ip_address
 from typing import Any, Final, Protocol
 from uuid import UUID, uuid4
 
+from accord.apis.account_references import find_account_reference
 from accord.config import ServerConfig
 from accord.core.receipt import VerifySignature
 from accord.engine import LiveTurn, SentContent, Sessions, StoredTurn
 from accord.engine.budgets import Budgets
 from accord.engine.call_log import CallLog
+from accord.engine.model_calls import ModelCallsRef
 from accord.errors import ErrorCode, RefusedError
 from accord.ports import Store
 from accord.wire.request import ServiceRequest
@@ -25,6 +27,10 @@ TURNS_RETRY_AFTER_S: Final = 1
 MODELS_ONLY: Final = (
     "This key is limited to some models or has a budget, which turns of agents do not count against; use it with the "
     "model APIs, or use a key without these rules here"
+)
+ACCOUNT_REFERENCE: Final = (
+    "it names something in the provider's account, which all keys share, and this key may not; send the content "
+    "itself, or ask the operator to allow it (`accord keys set ID --account-references`)"
 )
 GC_THRESHOLD: Final = 50_000
 """How many new objects may accumulate before Python searches them for reference cycles."""
@@ -146,6 +152,8 @@ class Service:
     is_draining: bool = False
     running_turns: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """The request ids of the turns that run in this process, by the key of their caller."""
+    models: ModelCallsRef | None = None
+    """What answers requests of the model APIs, if the service has them."""
     call_log: CallLog | None = None
     """The receipts of model API calls that are not stored yet, if the service has these APIs."""
     agent_id: UUID = field(default_factory=uuid4)
@@ -228,6 +236,36 @@ def _count_turn(service: Service, key: str, request_id: str) -> Callable[..., No
             service.running_turns.pop(key, None)
 
     return release
+
+
+def is_operator(caller: Caller) -> bool:
+    """Whether the caller may see what concerns others: a key of the admin API, or anybody without authentication."""
+    return caller.id is None or (caller.key is not None and caller.key.limits.is_admin)
+
+
+def visible_backends(service: Service, caller: Caller) -> Container[str]:
+    """The names of the backends that the caller may use, and thus may see."""
+    backends, rules = service.sessions.engine.dispatcher.backends, None if caller.key is None else caller.key.rules
+    if rules is None or rules.models is None or is_operator(caller):
+        return backends
+    if service.models is None:
+        return ()
+    calls = service.models.current
+    return {backend for name in filter(rules.allows_model, calls.names()) for backend in calls.backends_of(name)}
+
+
+def may_reference_account(caller: Caller) -> bool:
+    """Whether this caller may name what is in the provider's account: the operator, and keys with that rule.
+
+    On a service without authentication, everybody is the operator.
+    """
+    return caller.id is None or (caller.key is not None and caller.key.limits.may_reference_account)
+
+
+def check_account_references(body: Mapping[str, Any]) -> None:
+    """Raise `RefusedError` if a request of a model API names something in the provider's account."""
+    if (path := find_account_reference(body)) is not None:
+        raise RefusedError(f"{path}: {ACCOUNT_REFERENCE}", ErrorCode.FORBIDDEN, {"field": path})
 
 
 def check_model_allowed(caller: Caller, model: str) -> None:

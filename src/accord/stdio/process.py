@@ -4,7 +4,9 @@ The whole process group is stopped, so that no child process is left behind.
 """
 
 import asyncio
+import errno
 import os
+import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -95,9 +97,19 @@ async def start_peer(
             preexec_fn=_close_on_exec,
         )
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError):
+            error = start_error(error, command[0], os.environ if environ is None else environ)
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise PeerStartError(f"{command[0]} cannot be started: {reason}") from error
     return Peer(process)
+
+
+def start_error(error: OSError, program: str, environ: Mapping[str, str]) -> OSError:
+    """Return what a shell would say: a program that is in no folder of PATH is not found, readable or not."""
+    is_searched = isinstance(error, PermissionError) and os.sep not in program
+    if is_searched and shutil.which(program, os.F_OK, environ.get("PATH")) is None:
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    return error
 
 
 def _close_on_exec() -> None:

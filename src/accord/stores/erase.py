@@ -20,7 +20,18 @@ from sqlalchemy import Column, Connection, Integer, Select, Table, bindparam, de
 from accord.errors import ErrorCode, RefusedError
 from accord.stores.prepared import PreparedStatement
 from accord.stores.rules import BEING_DELETED
-from accord.stores.schema import IS_DELETING, IS_RUNNING, messages, packets, prompts, receipts, sessions, tokens, turns
+from accord.stores.schema import (
+    HOLDS_CALLS,
+    IS_DELETING,
+    IS_RUNNING,
+    messages,
+    packets,
+    prompts,
+    receipts,
+    sessions,
+    tokens,
+    turns,
+)
 from accord.stores.transcripts import add_stored_bytes
 from accord.wire.session import DeletionCounts, TurnState
 
@@ -45,11 +56,14 @@ def hide_user(connection: Connection, owner: str) -> int:
     return _hide(connection, chosen.order_by(sessions.c.created_at, sessions.c.session_id).with_for_update())
 
 
-def hide_expired(connection: Connection, before: datetime) -> int:
-    """Hide some sessions that were not used since then; returns how many, 0 if there is none."""
-    chosen = select(*_COLUMNS).where(sessions.c.updated_at < before, ~IS_DELETING)
-    # A session whose row another process has locked is in use.
-    return _hide(connection, chosen.order_by(sessions.c.updated_at).with_for_update(skip_locked=True))
+def hide_expired(connection: Connection, before: tuple[datetime, datetime]) -> int:
+    """Hide some sessions of turns, or else of calls, that were not used since then; returns how many."""
+    for holds, since in zip((~HOLDS_CALLS, HOLDS_CALLS), before, strict=True):
+        chosen = select(*_COLUMNS).where(sessions.c.updated_at < since, holds, ~IS_DELETING)
+        # A session whose row another process has locked is in use.
+        if hidden := _hide(connection, chosen.order_by(sessions.c.updated_at).with_for_update(skip_locked=True)):
+            return hidden
+    return 0
 
 
 def has_hidden(connection: Connection) -> bool:
@@ -138,12 +152,15 @@ class _DeletionChunk:
 
     def delete_from(self, hidden: Sequence[str]) -> DeletionCounts:
         """Delete from these sessions: what belongs to their turns, the turns, the rest, the sessions."""
-        found = select(turns.c.request_id).where(turns.c.session_id.in_(hidden)).limit(CHUNK_PARENTS)
-        ended = self.connection.scalars(found).all()
+        found = select(turns.c.request_id, turns.c.last_seq, turns.c.prompt_bytes)
+        ended = self.connection.execute(found.where(turns.c.session_id.in_(hidden)).limit(CHUNK_PARENTS)).all()
         if ended:
-            gone = self._parts(_PACKETS, ended)
-            self._parts(_PROMPTS, ended)
-            return DeletionCounts(packets=gone, turns=self._rows(turns.c.request_id, ended))
+            # Most calls have neither.
+            gone = self._parts(_PACKETS, [each.request_id for each in ended if each.last_seq])
+            self._parts(_PROMPTS, [each.request_id for each in ended if each.prompt_bytes])
+            return DeletionCounts(
+                packets=gone, turns=self._rows(turns.c.request_id, [each.request_id for each in ended])
+            )
         message_count, receipt_count = self._parts(_MESSAGES, hidden), self._parts(_RECEIPTS, hidden)
         return DeletionCounts(
             messages=message_count, receipts=receipt_count, sessions=self._rows(sessions.c.session_id, hidden)

@@ -19,12 +19,13 @@ from sqlalchemy import (
     exists,
     literal_column,
     select,
+    text,
     type_coerce,
     update,
 )
 
 from accord.stores.prepared import PreparedStatement, by_engine, database_now
-from accord.stores.schema import IS_RUNNING, probes, runners, slots, turns
+from accord.stores.schema import IS_RUNNING, probes, reservations, runners, slots, turns
 from accord.stores.statements import TURN_COLUMNS, turn_record
 from accord.wire.session import TurnRecord
 
@@ -40,6 +41,13 @@ _PROBE: Final = by_engine(_increment)
 def probe(connection: Connection) -> None:
     """Write a row for a health check. Reading would not do: a full disk or a standby database can be read."""
     _PROBE.rowcount(connection, {})
+
+
+def lock_name(connection: Connection, space: int, name: str) -> None:
+    """Let one transaction at a time change what has this name; on SQLite only one writes anyway."""
+    if connection.dialect.name == "postgresql":
+        statement = text("SELECT pg_advisory_xact_lock(:space, hashtext(:name))")
+        connection.execute(statement, {"space": space, "name": name})
 
 
 # A process that sent no heartbeat for so long, and has no running turns, is deleted from the table.
@@ -65,8 +73,11 @@ _FORGET: Final = PreparedStatement(
     .where(_is_before(runners.c.seen_at, "age"))
     .where(~exists().where(turns.c.runner == runners.c.runner, IS_RUNNING))
 )
-_FORGET_SLOTS: Final = PreparedStatement(
-    delete(slots).where(_is_before(slots.c.taken_at, "age")).where(~exists().where(runners.c.runner == slots.c.holder))
+_FORGET_HELD: Final = tuple(
+    PreparedStatement(
+        delete(table).where(_is_before(since, "age")).where(~exists().where(runners.c.runner == table.c.holder))
+    )
+    for table, since in ((slots, slots.c.taken_at), (reservations, reservations.c.renewed_at))
 )
 
 
@@ -75,18 +86,28 @@ def beat(connection: Connection, runner: str) -> None:
     _BEAT.rowcount(connection, {"of": runner})
     age = FORGOTTEN_AFTER // timedelta(microseconds=1)
     _FORGET.rowcount(connection, {"age": age})
-    _FORGET_SLOTS.rowcount(connection, {"age": age})
+    for forget in _FORGET_HELD:
+        forget.rowcount(connection, {"age": age})
 
 
 def is_silent(
     lease: str, runner: Column[Any] = turns.c.runner, since: Column[Any] = turns.c.leased_at
 ) -> ColumnElement[bool]:
-    """Whether the process of a turn or a slot sent no heartbeat for this parameter of the statement, in microseconds.
+    """Whether the process of a row sent no heartbeat for this parameter of the statement, in microseconds.
 
-    The beginning of the turn or slot counts as one: an idle process sends no heartbeats.
+    The beginning of a turn or slot counts as one: an idle process sends no heartbeats.
     """
     has_beaten = exists().where(runners.c.runner == runner, ~_is_before(runners.c.seen_at, lease))
     return and_(_is_before(since, lease), ~has_beaten)
+
+
+_NOW: Final = PreparedStatement(select(database_now()))
+
+
+def clock_s(connection: Connection) -> float:
+    """The database's time, in seconds."""
+    (now,) = _NOW.rows(connection, {})[0]
+    return now / MICROSECONDS
 
 
 # The empty runner is that of turns that wait in the queue.

@@ -5,7 +5,7 @@ It has the same contract as the other stores, except that its data is lost when 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime
-from itertools import count
+from itertools import compress, count
 from math import inf
 from time import monotonic
 from typing import Final
@@ -15,10 +15,13 @@ from msgspec.structs import replace
 from accord.errors import StoreConflictError
 from accord.ports import (
     HISTORY_BYTES,
+    BudgetClaim,
+    BudgetState,
     ClaimedTurn,
     DeletionProgress,
     PacketBatch,
     SessionTurns,
+    StoredTotal,
     TurnEnd,
     TurnProgress,
     TurnStart,
@@ -37,6 +40,7 @@ from accord.stores.rules import (
     NOT_YOURS,
     check_chain,
     check_quota,
+    granted_amounts,
     stored_size,
 )
 from accord.wire.conversation import ChatMessage
@@ -45,6 +49,7 @@ from accord.wire.session import (
     DeletionCounts,
     PacketRecord,
     ReceiptRecord,
+    SessionKind,
     SessionRecord,
     TokenRecord,
     TurnRecord,
@@ -66,6 +71,8 @@ class MemoryStore(MemorySlots):
         self._requires_tokens = False
         self._usage: Final[dict[str, int]] = {}
         self._model_usage: Final[dict[tuple[object, ...], UsageRecord]] = {}
+        self._reserved: Final[dict[str, dict[str, tuple[int, float]]]] = {}
+        """By key and process, what is reserved of the budget, and when that was written."""
 
     async def open(self) -> None:
         """Make the store ready."""
@@ -115,7 +122,7 @@ class MemoryStore(MemorySlots):
         stored = self._sessions.get(session.session_id)
         if stored is None:
             stored = self._sessions[session.session_id] = MemorySession(session, session.updated_at)
-        elif stored.initial.owner != session.owner:
+        elif not stored.takes(session):
             raise StoreConflictError(NOT_YOURS)
         else:
             stored.renew(session)
@@ -148,6 +155,10 @@ class MemoryStore(MemorySlots):
         self._check_open()
         turn = self._turns.get(request_id)
         return turn.prompt if turn else b""
+
+    async def clock_s(self) -> float:
+        """The time by which heartbeats are judged, in seconds."""
+        return self._clock()
 
     async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[TurnRecord]:
         """Running turns of other processes that sent no heartbeat for so long."""
@@ -213,11 +224,15 @@ class MemoryStore(MemorySlots):
         self._check_open()
         self._running(new.request_id, NOT_NEXT).append(new)
 
-    async def packets(self, request_id: str, *, after_seq: int, limit: int) -> list[PacketRecord]:
+    async def packets(
+        self, request_id: str, *, after_seq: int, limit: int, max_bytes: int | None = None
+    ) -> list[PacketRecord]:
         """The packets that follow `after_seq`."""
         self._check_open()
         turn = self._turns.get(request_id)
-        rest = turn.packets[after_seq : after_seq + limit] if turn else []
+        if turn is None or (max_bytes is not None and turn.stored_bytes > max_bytes):
+            return []
+        rest = turn.packets[after_seq : after_seq + limit]
         return list(map(PacketRecord, count(after_seq + 1), rest))
 
     async def end_turn(self, ending: TurnEnd) -> bool:
@@ -253,7 +268,7 @@ class MemoryStore(MemorySlots):
         """Store turns of one session that are over."""
         self._check_open()
         stored = self._sessions.get(session.session_id)
-        if stored is not None and stored.initial.owner != session.owner:
+        if stored is not None and not stored.takes(session):
             raise StoreConflictError(NOT_YOURS)
         if any(each.turn.request_id in self._turns for each in turns):
             raise StoreConflictError(KNOWN_REQUEST)
@@ -318,9 +333,37 @@ class MemoryStore(MemorySlots):
         await self.add_usage([replace(row, key_id="", user="") for row in used])
         return deleted + DeletionCounts(tokens=len(owned))
 
-    async def expire(self, before: datetime, *, progress: DeletionProgress | None = None) -> DeletionCounts:  # noqa: ARG002 - one step
-        """Delete the sessions that were not used since then."""
-        return self._erase(lambda session: session.updated_at < before)
+    async def expire(
+        self,
+        before: datetime,
+        *,
+        calls: datetime | None = None,
+        progress: DeletionProgress | None = None,  # noqa: ARG002 - one step
+    ) -> DeletionCounts:
+        """Delete the sessions that were not used since then, those of calls since another time."""
+        since = dict.fromkeys(SessionKind, calls or before) | {SessionKind.TURNS: before}
+        return self._erase(lambda session: session.updated_at < since[session.kind])
+
+    async def check_quota(self, owner: str, quota_bytes: int) -> None:
+        """Raise `RefusedError` if this owner has stored as much as the quota allows."""
+        self._check_open()
+        check_quota(self._usage.get(owner, 0), quota_bytes)
+
+    async def stored(self) -> list[StoredTotal]:
+        """What the sessions hold, by kind."""
+        self._check_open()
+        by_kind: dict[SessionKind, list[MemorySession]] = {}
+        for stored in self._sessions.values():
+            by_kind.setdefault(stored.initial.kind, []).append(stored)
+        return [
+            StoredTotal(
+                kind,
+                len(sessions),
+                sum(each.stored_bytes for each in sessions),
+                min(each.initial.created_at for each in sessions),
+            )
+            for kind, sessions in sorted(by_kind.items())
+        ]
 
     async def put_token(self, token: TokenRecord) -> None:
         """Store a new token."""
@@ -369,12 +412,24 @@ class MemoryStore(MemorySlots):
             raise StoreConflictError(HAS_TOKENS)
         self._requires_tokens = False
 
-    async def add_usage(self, rows: Sequence[UsageRecord]) -> None:
-        """Add these counts to those stored."""
+    async def add_usage(
+        self, rows: Sequence[UsageRecord], claims: Sequence[BudgetClaim] = (), *, holder: str = "", lease_s: float = 0
+    ) -> list[BudgetState]:
+        """Add these counts to those stored, then reserve what fits into the budgets."""
         self._check_open()
         for row in rows:
             stored = self._model_usage.get(_usage_key(row))
             self._model_usage[_usage_key(row)] = row if stored is None else _add_usage(stored, row)
+        states: list[BudgetState] = []
+        for claim in claims:
+            spent = await self.spent(claim.key_id, claim.since)
+            held = self._reserved.setdefault(claim.key_id, {})
+            others = sum(n for name, (n, at) in held.items() if name != holder and self._is_alive(name, at, lease_s))
+            granted = granted_amounts(claim, spent + others + claim.reserved)
+            reserved = claim.reserved + sum(compress(claim.wanted, granted))
+            held[holder] = reserved, self._clock()
+            states.append(BudgetState(granted, spent, others + reserved))
+        return states
 
     async def usage(
         self, *, by: UsageGroup, key: str | None = None, since: date | None = None, until: date | None = None

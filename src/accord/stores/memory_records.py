@@ -42,6 +42,10 @@ class MemorySession(msgspec.Struct, gc=False):
             return self.initial
         return replace(self.initial, updated_at=self.used_at)
 
+    def takes(self, session: SessionRecord) -> bool:
+        """Whether turns of this session belong here."""
+        return (self.initial.owner, self.initial.kind) == (session.owner, session.kind)
+
     def renew(self, session: SessionRecord) -> None:
         """Replace the record; only its beginning stays."""
         self.initial = replace(session, created_at=self.initial.created_at)

@@ -64,9 +64,12 @@ class MemorySlots:
     def _counted(self, backend: str, lease_s: float) -> list[str]:
         """The calls of a backend that count: those of processes that are not silent."""
         self._check_open()
-        since, beats = self._clock() - lease_s, self._beats
         calls = self._slots.get(backend, {}).items()
-        return [slot.slot_id for slot, at in calls if max(at, beats.get(slot.holder, -inf)) >= since]
+        return [slot.slot_id for slot, at in calls if self._is_alive(slot.holder, at, lease_s)]
+
+    def _is_alive(self, holder: str, at: float, lease_s: float) -> bool:
+        """Whether a process has written something at this time or sent a heartbeat, within `lease_s`."""
+        return max(at, self._beats.get(holder, -inf)) >= self._clock() - lease_s
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -6,11 +6,11 @@ from typing import Final
 import msgspec
 
 from accord.errors import ErrorCode, RefusedError, StoreConflictError
-from accord.ports import WholeTurn
+from accord.ports import BudgetClaim, WholeTurn
 from accord.wire.session import SessionRecord
 
 CLOSED: Final = "The session store is not open"
-NOT_YOURS: Final = "The session belongs to another owner"
+NOT_YOURS: Final = "The session belongs to another owner, or holds something else"
 NO_SESSION: Final = "The turn's session is gone; it was deleted"
 NOT_ITS_SESSION: Final = "The turn is not of this session and its owner"
 NOT_NEXT: Final = "The packets do not follow the last one of a running turn"
@@ -49,6 +49,15 @@ def check_quota(stored: int, quota: int) -> None:
             ErrorCode.QUOTA_EXCEEDED,
             {"stored_bytes": stored, "quota_bytes": quota},
         )
+
+
+def granted_amounts(claim: BudgetClaim, used: int) -> list[bool]:
+    """Which of the wanted amounts fit into the budget beside what is used, the first that came first."""
+    granted: list[bool] = []
+    for amount in claim.wanted:
+        granted.append(used + amount <= claim.budget)
+        used += amount if granted[-1] else 0
+    return granted
 
 
 def check_running(running: int, limit: int) -> None:

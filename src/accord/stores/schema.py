@@ -28,7 +28,7 @@ from sqlalchemy import (
     literal_column,
 )
 
-from accord.wire.session import TurnState
+from accord.wire.session import SessionKind, TurnState
 
 
 class TextSource(StrEnum):
@@ -95,12 +95,15 @@ sessions: Final = Table(
     Column("receipt_hash", Text),
     Column("stored_bytes", BigInteger, nullable=False, server_default="0"),
     Column("deleting", Integer, nullable=False, server_default="0"),
+    Column("kind", Text, nullable=False, server_default=SessionKind.TURNS.value),
     # No second unique key here: PostgreSQL's "insert, or renew" can then fail when two put the same new session.
     Index("ix_sessions_page", "owner", "created_at", "session_id"),
     Index("ix_sessions_updated", "updated_at"),
 )
 # A session that is being deleted cannot be read or used; its rows are deleted step by step (`erase.py`).
 IS_DELETING: Final = sessions.c.deleting == literal_column("1")
+# Turns are kept for longer than calls.
+HOLDS_CALLS: Final = sessions.c.kind != literal_column(f"'{SessionKind.TURNS.value}'")
 
 # The bytes stored for each owner: packets, messages and receipts of turns that have ended.
 usage: Final = Table(
@@ -133,6 +136,7 @@ turns: Final = Table(
     # Counts the processes that were given this turn: what an earlier one still writes is refused.
     Column("epoch", Integer, nullable=False, server_default="0"),
     Column("prompt_bytes", Integer, nullable=False, server_default="0"),
+    Column("digest_version", Integer),
     Index("ix_turns_session", "session_id"),
     sqlite_with_rowid=False,
 )
@@ -258,7 +262,19 @@ model_usage: Final = Table(
     Column("cached_input_tokens", BigInteger, nullable=False),
     Column("cost_micro", BigInteger, nullable=False),
     Column("priced", BigInteger, nullable=False),
+    Column("estimated", BigInteger, nullable=False, server_default="0"),
     Index("ix_model_usage_user", "user"),
+    sqlite_with_rowid=False,
+)
+
+# What each process has reserved of the budgets of keys, for requests that it has not counted yet.
+reservations: Final = Table(
+    "reservations",
+    METADATA,
+    Column("key_id", ID, primary_key=True),
+    Column("holder", ID, primary_key=True),
+    Column("reserved_micro", BigInteger, nullable=False),
+    Column("renewed_at", Instant, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -281,6 +297,7 @@ def whole_schema() -> MetaData:
     conversation = messages.c.conversation_id
     for name, columns, condition in (
         ("ix_sessions_deleting", (sessions.c.session_id,), IS_DELETING),
+        ("ix_sessions_calls", (sessions.c.updated_at,), HOLDS_CALLS),
         ("ix_turns_running", (turns.c.created_at,), IS_RUNNING),
         ("ix_turns_running_owner", (turns.c.owner,), IS_RUNNING),
         ("ix_work_place", (work.c.agent, work.c.place), IS_WAITING),

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec.structs import asdict
-from sqlalchemy import Connection, Integer, bindparam, delete, func, insert, select, text
+from sqlalchemy import Connection, Integer, bindparam, delete, func, insert, select
 
 from accord.ports import SlotRecord
-from accord.stores.liveness import MICROSECONDS, is_silent
+from accord.stores.liveness import MICROSECONDS, is_silent, lock_name
 from accord.stores.prepared import PreparedStatement, database_now, values_of
 from accord.stores.schema import slots
 
@@ -46,23 +46,16 @@ _FREE: Final = PreparedStatement(
 )
 
 
-def _lock(connection: Connection, backend: str) -> None:
-    """Let one transaction at a time add a row of this backend; on SQLite only one writes anyway."""
-    if connection.dialect.name == "postgresql":
-        statement = text("SELECT pg_advisory_xact_lock(:lock, hashtext(:backend))")
-        connection.execute(statement, {"lock": _LOCK, "backend": backend})
-
-
 def take_slot(connection: Connection, slot: SlotRecord, limit: int, lease_s: float) -> bool:
     """Add a call if fewer than `limit` run or wait."""
-    _lock(connection, slot.backend)
+    lock_name(connection, _LOCK, slot.backend)
     values = {**asdict(slot), "limit": limit, "lease": int(lease_s * MICROSECONDS)}
     return bool(_TAKE.rowcount(connection, values))
 
 
 def queue_slot(connection: Connection, slot: SlotRecord) -> None:
     """Add a call behind those that run and wait."""
-    _lock(connection, slot.backend)
+    lock_name(connection, _LOCK, slot.backend)
     _QUEUE.rowcount(connection, asdict(slot))
 
 

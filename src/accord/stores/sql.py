@@ -13,6 +13,8 @@ from sqlalchemy import Connection
 
 from accord.ports import (
     HISTORY_BYTES,
+    BudgetClaim,
+    BudgetState,
     ClaimedTurn,
     DeletionProgress,
     Heartbeat,
@@ -22,6 +24,7 @@ from accord.ports import (
     RunningTurns,
     SessionTurns,
     SlotRecord,
+    StoredTotal,
     TurnEnd,
     TurnProgress,
     TurnStart,
@@ -29,6 +32,8 @@ from accord.ports import (
 )
 from accord.stores import erase, liveness, queue, slots, statements, tokens, transcripts, usage
 from accord.stores.liveness import probe
+from accord.stores.migrate import check_schema
+from accord.stores.rules import check_quota
 from accord.wire.conversation import ChatMessage
 from accord.wire.keys import KeyRules, UsageGroup, UsageRecord, UsageTotal
 from accord.wire.session import DeletionCounts, PacketRecord, ReceiptRecord, SessionRecord, TokenRecord, TurnRecord
@@ -53,8 +58,9 @@ class SqlStore(ABC):
         """Run a statement that writes; returns when what it wrote is on disk."""
 
     async def probe(self) -> None:
-        """Return if the storage can be written."""
+        """Return if the storage can be written, and its schema is still one that this process can use."""
         await self.write(probe)
+        await self.read(check_schema)
 
     async def session(self, session_id: str) -> SessionRecord | None:
         """The session of that id."""
@@ -108,6 +114,10 @@ class SqlStore(ABC):
     @abstractmethod
     def heartbeat(self) -> Heartbeat:
         """A separate connection for the thread that sends heartbeats."""
+
+    async def clock_s(self) -> float:
+        """The time by which heartbeats are judged, in seconds."""
+        return await self.read(liveness.clock_s)
 
     async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[TurnRecord]:
         """Running turns of other processes that sent no heartbeat for so long."""
@@ -167,9 +177,11 @@ class SqlStore(ABC):
         """Store packets."""
         await self.write(statements.append_packets, new)
 
-    async def packets(self, request_id: str, *, after_seq: int, limit: int) -> list[PacketRecord]:
+    async def packets(
+        self, request_id: str, *, after_seq: int, limit: int, max_bytes: int | None = None
+    ) -> list[PacketRecord]:
         """The packets that follow `after_seq`."""
-        return await self.read(statements.packets_of, request_id, after_seq, limit)
+        return await self.read(statements.packets_of, request_id, after_seq, limit, max_bytes)
 
     async def end_turn(self, ending: TurnEnd) -> bool:
         """End a running turn; False if its receipt does not follow the session's last one."""
@@ -201,9 +213,19 @@ class SqlStore(ABC):
         await self.write(usage.make_usage_anonymous, owner)
         return await self._erase(erase.hide_user, owner, progress) + DeletionCounts(tokens=revoked)
 
-    async def expire(self, before: datetime, *, progress: DeletionProgress | None = None) -> DeletionCounts:
-        """Delete the sessions that were not used since then."""
-        return await self._erase(erase.hide_expired, before, progress)
+    async def expire(
+        self, before: datetime, *, calls: datetime | None = None, progress: DeletionProgress | None = None
+    ) -> DeletionCounts:
+        """Delete the sessions that were not used since then, those of calls since another time."""
+        return await self._erase(erase.hide_expired, (before, calls or before), progress)
+
+    async def check_quota(self, owner: str, quota_bytes: int) -> None:
+        """Raise `RefusedError` if this owner has stored as much as the quota allows."""
+        check_quota(await self.read(transcripts.stored_bytes_of, owner), quota_bytes)
+
+    async def stored(self) -> list[StoredTotal]:
+        """What the sessions hold, by kind."""
+        return await self.read(transcripts.stored_totals)
 
     async def put_token(self, token: TokenRecord) -> None:
         """Store a new token."""
@@ -233,9 +255,11 @@ class SqlStore(ABC):
         """Allow access without tokens again."""
         await self.write(tokens.allow_open)
 
-    async def add_usage(self, rows: Sequence[UsageRecord]) -> None:
-        """Add these counts to those stored."""
-        await self.write(usage.add_usage, rows)
+    async def add_usage(
+        self, rows: Sequence[UsageRecord], claims: Sequence[BudgetClaim] = (), *, holder: str = "", lease_s: float = 0
+    ) -> list[BudgetState]:
+        """Add these counts to those stored, then reserve what fits into the budgets."""
+        return await self.write(usage.add_usage, rows, claims, holder, lease_s)
 
     async def usage(
         self, *, by: UsageGroup, key: str | None = None, since: date | None = None, until: date | None = None

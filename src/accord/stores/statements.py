@@ -56,7 +56,7 @@ from accord.stores.transcripts import add_stored_bytes, conversation_of, insert_
 from accord.stores.work import remove_work
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.request import ClientCapabilities
-from accord.wire.session import PacketRecord, SessionRecord, TurnRecord, TurnState
+from accord.wire.session import PacketRecord, SessionKind, SessionRecord, TurnRecord, TurnState
 
 LONG_TEXT: Final = 64 * 1024
 """From so many characters on, a message refers to the text of its turn instead of holding it."""
@@ -88,6 +88,7 @@ def _session(row: Row) -> SessionRecord:
     fields: dict[str, Any] = dict(zip(SessionRecord.__struct_fields__, row, strict=True))
     fields["negotiated"] = json.loads(fields["negotiated"])
     fields["capabilities"] = _declared(fields["capabilities"])
+    fields["kind"] = SessionKind(fields["kind"])
     return SessionRecord(**fields)
 
 
@@ -111,7 +112,7 @@ def _upsert_session(new: Any) -> Any:
                 (excluded.updated_at > sessions.c.updated_at, excluded.updated_at), else_=sessions.c.updated_at
             ),
         },
-        where=and_(sessions.c.owner == excluded.owner, ~IS_DELETING),
+        where=and_(sessions.c.owner == excluded.owner, sessions.c.kind == excluded.kind, ~IS_DELETING),
     )
 
 
@@ -165,6 +166,7 @@ def _start_session(
     texts = {
         "capabilities": _declaration_text(session.capabilities),
         "negotiated": json.dumps(session.negotiated),
+        "kind": session.kind.value,
     }
     row = _UPSERT_SESSION.first(connection, {**asdict(session), **texts})
     if row is None:
@@ -269,17 +271,29 @@ def _insert_packets(connection: Connection, new: PacketBatch) -> None:
     _ADD_PACKET.execute_many(connection, [{"request_id": of, "seq": seq, "body": body} for seq, body in numbered])
 
 
-_PACKETS_OF: Final = PreparedStatement(
+_SELECT_PACKETS: Final = (
     select(packets.c.seq, packets.c.body)
     .where(packets.c.request_id == bindparam("of"), packets.c.seq > bindparam("after"))
     .order_by(packets.c.seq)
     .limit(bindparam("limit", type_=Integer))
 )
+_PACKETS_OF: Final = PreparedStatement(_SELECT_PACKETS)
+_PACKETS_THAT_FIT: Final = PreparedStatement(
+    _SELECT_PACKETS.join(turns, turns.c.request_id == packets.c.request_id).where(
+        turns.c.stored_bytes <= bindparam("bytes", type_=BigInteger)
+    )
+)
 
 
-def packets_of(connection: Connection, request_id: str, after_seq: int, limit: int) -> list[PacketRecord]:
-    """The packets of a turn that follow a number."""
-    found = _PACKETS_OF.rows(connection, {"of": request_id, "after": after_seq, "limit": limit})
+def packets_of(
+    connection: Connection, request_id: str, after_seq: int, limit: int, max_bytes: int | None
+) -> list[PacketRecord]:
+    """The packets of a turn that follow a number; none if more than `max_bytes` is stored of it."""
+    values = {"of": request_id, "after": after_seq, "limit": limit}
+    if max_bytes is None:
+        found = _PACKETS_OF.rows(connection, values)
+    else:
+        found = _PACKETS_THAT_FIT.rows(connection, {**values, "bytes": max_bytes})
     return [PacketRecord(seq=seq, body=body) for seq, body in found]
 
 
@@ -430,7 +444,11 @@ _LOCK_SESSION: Final = PreparedStatement(
 
 def add_turns(connection: Connection, session: SessionRecord, added: Sequence[WholeTurn]) -> None:
     """Insert turns of one session that are over, with their packets and receipts."""
-    texts = {"capabilities": _declaration_text(session.capabilities), "negotiated": json.dumps(session.negotiated)}
+    texts = {
+        "capabilities": _declaration_text(session.capabilities),
+        "negotiated": json.dumps(session.negotiated),
+        "kind": session.kind.value,
+    }
     if _UPSERT_SESSION.first(connection, {**asdict(session), **texts}) is None:
         check_not_deleting(connection, session.session_id)
         raise StoreConflictError(NOT_YOURS)

@@ -18,17 +18,19 @@ from sqlalchemy import (
     Integer,
     and_,
     bindparam,
+    cast,
     func,
     insert,
     select,
 )
 
+from accord.ports import StoredTotal
 from accord.stores.prepared import PreparedStatement, Row, by_engine, values_of
 from accord.stores.schema import IS_DELETING, TextSource, messages, packets, prompts, receipts, sessions, usage
 from accord.wire.acp.content import prompt_text
 from accord.wire.conversation import ChatMessage, Transcript
 from accord.wire.packet import DeltaPacket, StreamPacket
-from accord.wire.session import ReceiptRecord, TurnRecord
+from accord.wire.session import ReceiptRecord, SessionKind, TurnRecord
 
 
 def _add(new: Any) -> Any:
@@ -50,6 +52,24 @@ def stored_bytes_of(connection: Connection, owner: str) -> int:
     """The number of bytes stored for this user."""
     row = _STORED.first(connection, {"of": owner})
     return row[0] if row else 0
+
+
+_STORED_TOTALS: Final = PreparedStatement(
+    select(
+        sessions.c.kind,
+        func.count(),
+        cast(func.sum(sessions.c.stored_bytes), BigInteger),
+        func.min(sessions.c.created_at, type_=sessions.c.created_at.type),
+    )
+    .where(~IS_DELETING)
+    .group_by(sessions.c.kind)
+    .order_by(sessions.c.kind)
+)
+
+
+def stored_totals(connection: Connection) -> list[StoredTotal]:
+    """What the sessions hold, by kind."""
+    return [StoredTotal(SessionKind(kind), *totals) for kind, *totals in _STORED_TOTALS.rows(connection, {})]
 
 
 PROMPT_PART_BYTES: Final = 256 * 1024

@@ -1,19 +1,24 @@
-"""Statements on usage: plain functions over a connection, the same on every engine.
+"""Statements on usage and on what is reserved of budgets: plain functions over a connection, the same on every engine.
 
 As in `statements.py`, none of them begins or ends a transaction.
 """
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from itertools import compress
 from typing import Any, Final
 
 from msgspec.structs import asdict
 from sqlalchemy import BigInteger, Column, Connection, bindparam, cast, delete, func, literal, select
 
-from accord.stores.prepared import PreparedStatement, by_engine, values_of
-from accord.stores.schema import model_usage
+from accord.ports import BudgetClaim, BudgetState
+from accord.stores.liveness import MICROSECONDS, is_silent, lock_name
+from accord.stores.prepared import PreparedStatement, by_engine, database_now, values_of
+from accord.stores.rules import granted_amounts
+from accord.stores.schema import model_usage, reservations
 from accord.wire.keys import USAGE_COUNTS, UsageGroup, UsageRecord, UsageTotal, usage_total
 
+_LOCK: Final = 0x42_44_47_54  # "BDGT" in ASCII: with the hash of a key's id, an advisory lock of PostgreSQL
 _KEY: Final = [column.name for column in model_usage.primary_key]
 GROUPS: Final[Mapping[UsageGroup, Column[Any]]] = {
     UsageGroup.KEY: model_usage.c.key_id,
@@ -33,16 +38,59 @@ def _adding(row: Any) -> Any:
 _ADD: Final = by_engine(lambda new: _adding(new(model_usage).values(values_of(model_usage))))
 
 
-def add_usage(connection: Connection, rows: Sequence[UsageRecord]) -> None:
-    """Add these counts to those stored."""
-    # Always in one order: on PostgreSQL, two processes that add to the same rows would otherwise wait for each other.
-    ordered = sorted(rows, key=lambda row: (row.key_id, row.user, row.backend, row.model, row.day))
-    _ADD.execute_many(connection, [asdict(row) for row in ordered])
-
-
 def _sum(column: Column[Any]) -> Any:
     # PostgreSQL's sum of large integers is a decimal number; ours fit.
     return cast(func.sum(column), BigInteger)
+
+
+_KEY_ID: Final = bindparam("of", type_=model_usage.c.key_id.type)
+_SPENT_SINCE: Final = (
+    select(func.coalesce(_sum(model_usage.c.cost_micro), 0))
+    .where(model_usage.c.key_id == _KEY_ID, model_usage.c.day >= bindparam("since", type_=model_usage.c.day.type))
+    .scalar_subquery()
+)
+_SPENT: Final = PreparedStatement(select(_SPENT_SINCE))
+_OTHERS_RESERVED: Final = (
+    select(func.coalesce(_sum(reservations.c.reserved_micro), 0))
+    .where(
+        reservations.c.key_id == _KEY_ID,
+        reservations.c.holder != bindparam("holder", type_=reservations.c.holder.type),
+        ~is_silent("lease", reservations.c.holder, reservations.c.renewed_at),
+    )
+    .scalar_subquery()
+)
+# In one statement: usage that another process counts at this moment is either spent or still reserved.
+_USED: Final = PreparedStatement(select(_SPENT_SINCE, _OTHERS_RESERVED))
+
+
+def _renewing(new: Any) -> Any:
+    row = new(reservations).values({**values_of(reservations), "renewed_at": database_now()})
+    other = {name: row.excluded[name] for name in ("reserved_micro", "renewed_at")}
+    return row.on_conflict_do_update(index_elements=["key_id", "holder"], set_=other)
+
+
+_RESERVE: Final = by_engine(_renewing)
+
+
+def add_usage(
+    connection: Connection, rows: Sequence[UsageRecord], claims: Sequence[BudgetClaim], holder: str, lease_s: float
+) -> list[BudgetState]:
+    """Add these counts to those stored, then reserve what fits into the budgets."""
+    # Always in one order: on PostgreSQL, two processes that add to the same rows would otherwise wait for each other.
+    ordered = sorted(rows, key=lambda row: (row.key_id, row.user, row.backend, row.model, row.day))
+    _ADD.execute_many(connection, [asdict(row) for row in ordered])
+    for key_id in sorted(claim.key_id for claim in claims):
+        lock_name(connection, _LOCK, key_id)
+    return [_reserve(connection, claim, holder, int(lease_s * MICROSECONDS)) for claim in claims]
+
+
+def _reserve(connection: Connection, claim: BudgetClaim, holder: str, lease: int) -> BudgetState:
+    values = {"of": claim.key_id, "since": claim.since or date.min, "holder": holder, "lease": lease}
+    spent, others = next(iter(_USED.rows(connection, values)))
+    granted = granted_amounts(claim, spent + others + claim.reserved)
+    reserved = claim.reserved + sum(compress(claim.wanted, granted))
+    _RESERVE.rowcount(connection, {"key_id": claim.key_id, "holder": holder, "reserved_micro": reserved})
+    return BudgetState(granted, spent, others + reserved)
 
 
 def usage_by(
@@ -58,14 +106,6 @@ def usage_by(
     if until is not None:
         query = query.where(model_usage.c.day <= until)
     return [usage_total(str(name), sums) for name, *sums in connection.execute(query)]
-
-
-_SPENT: Final = PreparedStatement(
-    select(func.coalesce(_sum(model_usage.c.cost_micro), 0)).where(
-        model_usage.c.key_id == bindparam("of"),
-        model_usage.c.day >= bindparam("since", type_=model_usage.c.day.type),
-    )
-)
 
 
 def spent_of(connection: Connection, key: str, since: date | None) -> int:

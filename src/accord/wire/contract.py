@@ -11,6 +11,7 @@ from accord.errors import ERROR_FACTS, ErrorCode
 from accord.wire.acp.content import ContentBlock
 from accord.wire.adaptation import AdaptationReport
 from accord.wire.conversation import ChatMessage, Conversation
+from accord.wire.disposition import ForgottenRefusals
 from accord.wire.emulation import EmulationConfig, EmulationReport
 from accord.wire.event import PresentationEvent
 from accord.wire.inspection import InspectionReport
@@ -38,6 +39,7 @@ from accord.wire.routes import (
     PLAN_PATH,
     READY_PATH,
     RECEIPT_PATH,
+    REFUSALS_PATH,
     REQUEST_PATH,
     USAGE_PATH,
     VERIFICATION_PATH,
@@ -168,6 +170,7 @@ def paths(schema_of: SchemaOf) -> Json:
             schema_of,
             "Metrics in the text format of Prometheus",
             {"text/plain": {"schema": {"type": "string"}}},
+            ErrorCode.FORBIDDEN,
         ),
         OPENAPI_PATH: _open("openapi", "Read the OpenAPI document", schema_of, "application/json", {"type": "object"}),
         DOCS_PATH: _open("docs", "Read the OpenAPI document as a page", schema_of, "text/html", {"type": "string"}),
@@ -253,9 +256,9 @@ def _part_of_turn(
     }
 
 
-def _read(name: str, summary: str, schema_of: SchemaOf, description: str, content: Json) -> Json:
+def _read(name: str, summary: str, schema_of: SchemaOf, description: str, content: Json, *errors: ErrorCode) -> Json:
     responses = {"200": {"description": description, "content": content}}
-    responses |= problems(_COMMON_ERRORS, schema_of(ProblemBody))
+    responses |= problems((*_COMMON_ERRORS, *errors), schema_of(ProblemBody))
     return {"get": {"operationId": name, "summary": summary, "responses": _with_headers(responses)}}
 
 
@@ -312,6 +315,10 @@ def _admin(schema_of: SchemaOf) -> Json:
         },
         USAGE_PATH: {
             "get": operation("usage", "Read usage and costs", UsageReport, ErrorCode.INVALID_MESSAGE, parameters=query)
+        },
+        REFUSALS_PATH: {
+            "parameters": [parameter("backend", "The name of the backend.", "path", minLength=1)],
+            "delete": operation("forgetRefusals", "Forget what an endpoint refused", ForgottenRefusals, found),
         },
     }
 
@@ -386,6 +393,7 @@ SERVED: Final[tuple[type[BaseModel], ...]] = (
     NewKey,
     KeyList,
     UsageReport,
+    ForgottenRefusals,
 )
 """The messages of the HTTP contract."""
 

@@ -125,6 +125,11 @@ class ToolUsePart(MessagePart, frozen=True):
     id: str = Field(description="The id of the call.")
     name: str = Field(description="The tool.")
     input: FreeValue = Field(description="Its arguments.")
+    custom: bool = Field(
+        default=False,
+        exclude_if=lambda value: not value,
+        description="The tool takes text, which is the `input` in its arguments.",
+    )
     signature: str | None = Field(
         default=None, exclude_if=lambda value: value is None, description="The model's own; sent back unchanged."
     )
@@ -156,7 +161,10 @@ class ThinkingPart(MessagePart, frozen=True):
 
 
 class ResourcePart(MessagePart, frozen=True):
-    """A document with its contents: `text`, or `data` in base64."""
+    """A document with its contents: `text`, or `data` in base64.
+
+    With empty `data`, the backend itself has to fetch it from its address, or has it as `file_id`.
+    """
 
     type: Literal["resource"] = "resource"
     uri: str = Field(description="Its address.")
@@ -168,6 +176,9 @@ class ResourcePart(MessagePart, frozen=True):
     )
     data: str | None = Field(
         default=None, exclude_if=lambda value: value is None, description="Its contents in base64, if it is not."
+    )
+    file_id: str | None = Field(
+        default=None, exclude_if=lambda value: value is None, description="Its id, if it was uploaded to the endpoint."
     )
 
 

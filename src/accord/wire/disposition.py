@@ -1,23 +1,16 @@
 """What became of a field of a model API's request: names that the table, the labels and the receipts share."""
 
 from enum import StrEnum
+from typing import Final
 
 from pydantic import Field
 
 from accord.wire.capability import CapabilityName
-from accord.wire.message import Message
+from accord.wire.message import Message, UtcTime
 
 
 class Api(StrEnum):
-    """A model API that Accord serves."""
-
-    CHAT = "chat"
-    RESPONSES = "responses"
-    MESSAGES = "messages"
-
-
-class BackendApi(StrEnum):
-    """The API that a kind of backend speaks: the columns of the table."""
+    """What a client or a backend speaks: a model API, the Agent Client Protocol, or something of its own."""
 
     CHAT = "chat"
     RESPONSES = "responses"
@@ -27,6 +20,10 @@ class BackendApi(StrEnum):
     OTHER = "other"
 
 
+SERVED: Final = (Api.CHAT, Api.RESPONSES, Api.MESSAGES)
+"""The model APIs that Accord serves."""
+
+
 class Disposition(StrEnum):
     """What becomes of a field at a backend."""
 
@@ -34,6 +31,8 @@ class Disposition(StrEnum):
     EMULATED = "emulated"
     DROPPED = "dropped"
     REFUSED = "refused"
+    ASSUMED = "assumed"
+    """The request does not set it, the backend's API requires it, and Accord chose; in no table."""
 
 
 class FieldClass(StrEnum):
@@ -51,14 +50,30 @@ class FieldPolicy(StrEnum):
 
 
 class FieldRecord(Message, frozen=True):
-    """A field of a request that was not native at the backend that answered."""
+    """A field of a request that was not native at the backend that answered, or that Accord had to choose for it."""
 
     field: str = Field(description="The field, as the table names it.")
     disposition: Disposition = Field(description="What became of it.")
-    reason: str = Field(description="Why it was not native.")
+    reason: str = Field(description="Why it was not native; of one that is `assumed`, the choice.")
     learned: bool | None = Field(
         default=None, description="The endpoint refused the field, now or recently; its manifest does not say so."
     )
+
+
+class AnswerDisposition(StrEnum):
+    """What becomes of a part of an answer in the API of the client."""
+
+    NATIVE = "native"
+    CARRIED = "carried"
+    LOST = "lost"
+
+
+class AnswerRecord(Message, frozen=True):
+    """A part of an answer that the API of the client has no place for, or another form."""
+
+    part: str = Field(description="The part, as the table of answers of the backend's API names it.")
+    disposition: AnswerDisposition = Field(description="`carried`: the client gets it in another form.")
+    reason: str = Field(description="Why it is lost, or its form.")
 
 
 class FieldFacts(Message, frozen=True):
@@ -69,7 +84,7 @@ class FieldFacts(Message, frozen=True):
         default=None, description="What the model must have, too; its manifest decides."
     )
     note: str | None = Field(default=None, description="What else is to be known.")
-    backends: dict[BackendApi, Disposition] = Field(description="What each kind of backend can make of the field.")
+    backends: dict[Api, Disposition] = Field(description="What each kind of backend can make of the field.")
 
 
 class FieldOutcome(Message, frozen=True):
@@ -80,10 +95,39 @@ class FieldOutcome(Message, frozen=True):
     learned: bool | None = Field(default=None, description="The endpoint refused the field recently.")
 
 
+class RememberedRefusal(Message, frozen=True):
+    """What an endpoint refused by name, and until when it is not sent there again."""
+
+    backend: str = Field(description="The backend.")
+    api: Api | None = Field(default=None, description="The API of the field.")
+    field: str | None = Field(default=None, description="The refused field.")
+    value: str | None = Field(
+        default=None, description="The value that was refused, as JSON, shortened. Absent: every value."
+    )
+    capability: CapabilityName | None = Field(default=None, description="The refused capability, if it is no field.")
+    contradicted: bool | None = Field(
+        default=None, description="Nothing was refused: answers did not show this capability."
+    )
+    since: UtcTime = Field(description="When it was refused first.")
+    until: UtcTime = Field(description="When it is tried again.")
+    times: int = Field(description="How often it was refused.")
+    for_all: bool = Field(description="Whether it counts for every caller, since several met it.")
+    example: str | None = Field(default=None, description="The id of the last request that met it.")
+
+
+class ForgottenRefusals(Message, frozen=True):
+    """What was forgotten of a backend."""
+
+    backend: str = Field(description="The backend.")
+    forgotten: int = Field(
+        description="How many refusals the process that answers had kept; the others of the service forget theirs, too."
+    )
+
+
 class BackendFields(Message, frozen=True):
     """What becomes of each field of each API at one backend."""
 
-    api: BackendApi = Field(description="The API that the backend speaks: its column of the table.")
+    api: Api = Field(description="The API that the backend speaks: its column of the table.")
     fields: dict[Api, dict[str, FieldOutcome]] = Field(description="The fields by API and name.")
 
 

@@ -78,12 +78,22 @@ class KeyRules(Message, frozen=True):
     policy: Literal["labelled", "strict"] | None = Field(
         default=None, description="Whether fields that a backend lacks may be dropped with a label, or are refused."
     )
-    is_admin: bool = Field(default=False, description="Whether the key may use the admin API.")
+    is_admin: bool = Field(default=False, description="Whether the key may use the admin API and `/metrics`.")
+    account_references: bool | None = Field(
+        default=None,
+        description="Whether requests may name files, containers and the like in the provider's account, which all "
+        "keys share. Absent: only if the key may use the admin API.",
+    )
 
     @property
     def budget_micro(self) -> int | None:
         """The budget in micro-dollars."""
         return None if self.budget_usd is None else round(self.budget_usd * MICRO)
+
+    @property
+    def may_reference_account(self) -> bool:
+        """Whether requests may name what is in the provider's account."""
+        return self.is_admin if self.account_references is None else self.account_references
 
     def allows_model(self, name: str) -> bool:
         """Whether a model may be requested by this name."""
@@ -125,6 +135,8 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The cost of the priced requests, in micro-dollars."""
     priced: int = 0
     """How many of the requests have a known price."""
+    estimated: int = 0
+    """How many of the requests have a usage that is estimated, at least in part."""
 
 
 class UsageTotal(Message, frozen=True):
@@ -138,6 +150,9 @@ class UsageTotal(Message, frozen=True):
     cached_input_tokens: int = Field(description="Input tokens that were read from a cache.")
     cost_usd: float = Field(description="The cost of the priced requests.")
     priced_requests: int = Field(description="The requests whose price is known; the others are not in `cost_usd`.")
+    estimated_requests: int = Field(
+        default=0, description="The requests whose usage is estimated from what arrived, at least in part."
+    )
 
 
 USAGE_COUNTS: Final = UsageRecord.__struct_fields__[5:]
@@ -148,7 +163,11 @@ def usage_total(name: str, sums: Iterable[int]) -> UsageTotal:
     """Convert sums, in the order of `USAGE_COUNTS`, to a message."""
     counts = dict(zip(USAGE_COUNTS, sums, strict=True))
     return UsageTotal(
-        name=name, cost_usd=counts.pop("cost_micro") / MICRO, priced_requests=counts.pop("priced"), **counts
+        name=name,
+        cost_usd=counts.pop("cost_micro") / MICRO,
+        priced_requests=counts.pop("priced"),
+        estimated_requests=counts.pop("estimated"),
+        **counts,
     )
 
 

@@ -18,7 +18,7 @@ from accord.errors import ErrorCode
 from accord.wire.adaptation import AdaptationReport
 from accord.wire.agent_work import PermissionRecord
 from accord.wire.capability import CapabilityName
-from accord.wire.disposition import Api, FieldPolicy, FieldRecord
+from accord.wire.disposition import AnswerRecord, Api, FieldPolicy, FieldRecord
 from accord.wire.emulation import EmulationRecord
 from accord.wire.manifest import CapabilityManifest, NegotiationResult
 from accord.wire.message import FreeObject, Message, UtcTime
@@ -122,6 +122,19 @@ class Fallback(Message, frozen=True):
     )
 
 
+class CallRecord(Message, frozen=True):
+    """One request that was sent to a backend, for an answer or for the description of an image."""
+
+    backend: str = Field(description="The backend that it was sent to.")
+    model: str | None = Field(default=None, description="The model that answered, as the endpoint names it.")
+    describes: bool | None = Field(default=None, description="True for the description of an image.")
+    complete: bool = Field(description="Whether a whole answer arrived.")
+    usage: FreeObject | None = Field(
+        default=None, description="As in `work`; absent if it used nothing, or if that is not known."
+    )
+    cost_usd: float | None = Field(default=None, description="Absent if the price is not known.")
+
+
 class Work(Message, frozen=True):
     """One question of the agent to a backend: its needs, the candidates, the chosen backend, the emulations."""
 
@@ -140,9 +153,21 @@ class Work(Message, frozen=True):
     fallbacks: list[Fallback] = Field(
         default_factory=list[Fallback], description="Backends that failed or were skipped before the chosen one."
     )
-    usage: FreeObject | None = Field(default=None, description="What the backend reported: tokens, for example.")
+    usage: FreeObject | None = Field(
+        default=None,
+        description="What all attempts at the answer used: tokens, for example, as far as backends report it. With "
+        "`estimated: true`, a part of it is estimated from what arrived.",
+    )
+    calls: list[CallRecord] | None = Field(
+        default=None, description="Every request that was sent to a backend, in order; absent if there was at most one."
+    )
     dispositions: list[FieldRecord] | None = Field(
-        default=None, description="For a request of a model API: each field that was not native."
+        default=None,
+        description="Each field of a request of a model API that was not native, and what Accord had to choose.",
+    )
+    answer: list[AnswerRecord] | None = Field(
+        default=None,
+        description="For a request of a model API: each part of the answer that is lost, or has another form.",
     )
 
 
@@ -163,6 +188,9 @@ class ModelCallRecord(Message, frozen=True):
     policy: FieldPolicy = Field(default=FieldPolicy.LABELLED, description="Whether fields could be dropped.")
     streamed: bool = Field(default=False, description="Whether the answer was a stream.")
     cost_usd: float | None = Field(default=None, description="Absent if the price is not known.")
+    estimated: bool | None = Field(
+        default=None, description="True if a part of the usage, and so of the cost, is estimated from what arrived."
+    )
 
 
 class Timings(Message, frozen=True):

@@ -121,20 +121,34 @@ class _OrUuid:
         return core_schema.json_or_python_schema(json_schema=text, python_schema=either)
 
 
-def _read_older_shape(payload: Any, info: ValidationInfo) -> None:
+class OuterFields(dict[str, Any]):
+    """The fields that the `payload` of the older shape has changed, as they were without it; equal to any other.
+
+    A digest that is older than this way of reading needs them (`engine/request_digest.py`).
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or isinstance(other, OuterFields)
+
+
+def _read_older_shape(payload: Any, info: ValidationInfo) -> OuterFields | None:
     """Take everything but the query from the `payload` of the older shape; what is given outside of it wins."""
     if not isinstance(payload, dict) or "input" not in payload:
-        return
+        return None
     members = cast("dict[str, Any]", payload)
     fields = {name: members[name] for name in OLDER_FIELDS if name in members}
     inner = AgentRequest.model_validate({**fields, "query": ""})
     data = info.data  # the fields of the request that is being read; an invalid one is missing
+    before = dict(data)
     for name in fields:
         if name in data and (data[name] is None or is_absent(data[name])):
             data[name] = getattr(inner, name)
     others = {name: value for name, value in members.items() if name != "input" and name not in OLDER_FIELDS}
     if others and "meta" in data:
         data["meta"] = {**others, **data["meta"]}
+    return OuterFields({name: value for name, value in before.items() if data[name] is not value})
 
 
 OLDER_FIELDS: Final = ("files", "conversation_id", "meta", "capabilities", "content", "requirements")
@@ -181,7 +195,7 @@ class AgentRequest(Message, frozen=True):
     requirements: CapabilityRequirements | None = Field(
         default=None, description="What the backend must be able to do."
     )
-    # Always None: the fields before it have taken what it held. Reading it last costs nothing where it is absent.
+    # The fields before it have taken what it held. Reading it last costs nothing where it is absent.
     payload: Annotated[FreeValue, AfterValidator(_read_older_shape)] = Field(default=None, exclude=True, repr=False)
 
     if TYPE_CHECKING:  # the call accepts both shapes, and dicts for models

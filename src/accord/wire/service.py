@@ -7,7 +7,7 @@ from uuid import UUID
 from pydantic import Field
 
 from accord.wire.capability import CapabilityName
-from accord.wire.disposition import ModelApis
+from accord.wire.disposition import ModelApis, RememberedRefusal
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.message import Message
 from accord.wire.receipt import AgentParty, BackendParty
@@ -52,6 +52,9 @@ class ServiceCapabilities(Message, frozen=True):
         description="The profiles of text without markdown that a client can ask for."
     )
     events: list[str] = Field(description="The standard events: those of a client that declares none.")
+    remembered: list[RememberedRefusal] = Field(
+        default_factory=list[RememberedRefusal], description="What endpoints refused recently, so that it is not sent."
+    )
     model_apis: ModelApis | None = Field(
         default=None, description="What becomes of each field of the model APIs, if the service has them."
     )

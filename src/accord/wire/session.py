@@ -41,6 +41,14 @@ class TurnState(StrEnum):
     CANCELLED = "cancelled"
 
 
+class SessionKind(StrEnum):
+    """What a session holds: turns of agents, calls of the model APIs, or calls whose responses are stored."""
+
+    TURNS = "turns"
+    CALLS = "calls"
+    RESPONSES = "responses"
+
+
 # `gc=False`: a record refers to nothing that could refer back to it, so the collector need not scan millions of them.
 class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A session: its owner; the agent, the client's declaration and what was negotiated, all of the last request."""
@@ -53,6 +61,7 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     negotiated: dict[str, Any] = {}
     created_at: datetime
     updated_at: datetime
+    kind: SessionKind = SessionKind.TURNS
 
 
 class TurnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -63,6 +72,8 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     owner: str
     request_digest: str
     """Distinguishes a repeated request from another one with the same id."""
+    digest_version: int | None = None
+    """How the digest was computed; None if that was not stored: for turns of earlier schemas, and for calls."""
     runner: str
     """The process that runs it, by a name that is unique among all processes; empty while it waits in the queue."""
     state: TurnState = TurnState.RUNNING

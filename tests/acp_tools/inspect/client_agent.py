@@ -144,7 +144,8 @@ class Turn:
             return None
         url = urlsplit(address)
         connection = HTTPConnection(url.netloc)
-        body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": self.prompt}]}
+        role = "zq" if "unknown-role" in FAULTS else "user"
+        body = {"model": "m", "stream": True, "messages": [{"role": role, "content": self.prompt}]}
         connection.request("POST", f"{url.path}/chat/completions", json.dumps(body))
         connection.getresponse().read(size)
         return connection

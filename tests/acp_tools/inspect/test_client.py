@@ -194,8 +194,15 @@ def test_a_running_command_has_no_exit_status(tmp_path: Path):
     assert use_terminal(tmp_path, "sleep 60", "output")[1] == {"output": "", "truncated": False}
 
 
-def test_a_program_that_does_not_exist_is_an_error(tmp_path: Path):
-    assert error_code(use_terminal(tmp_path, "no-such-program", args=["x"])[0]) == RpcCode.NOT_FOUND
+@pytest.mark.parametrize("entry", ["a folder that may not be read", "a folder with a folder of that name"])
+def test_a_program_that_does_not_exist_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str):
+    folder = tmp_path / "bin"
+    (folder / "no-such-program").mkdir(parents=True)
+    folder.chmod(0o700 if "of that name" in entry else 0)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    answer = use_terminal(tmp_path, "no-such-program", args=["x"])[0]
+    folder.chmod(0o700)  # so that pytest can remove it
+    assert error_code(answer) == RpcCode.NOT_FOUND
 
 
 @pytest.mark.parametrize(("word", "code"), [("accord-1", None), ("other", RpcCode.INVALID_PARAMS)])

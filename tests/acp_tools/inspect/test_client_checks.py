@@ -158,3 +158,11 @@ def test_an_agent_that_uses_no_tool_is_not_failed(fault: str | None, mock_llm: b
     report = inspect(*([fault] if fault else []), agent=MISBEHAVING_AGENT, mock_llm=mock_llm)
     found = with_result(report, result)
     assert {check: found.get(check) for check in CLIENT_CHECKS} == dict.fromkeys(CLIENT_CHECKS, sentence)
+
+
+def test_a_request_that_the_fake_model_refuses_is_not_said_to_be_missing():
+    report = inspect("unknown-role", mock_llm=True)
+    reason = "The fake model refused the agent's request: POST /v1/chat/completions: messages[0].role"
+    assert with_result(report, Result.NOT_JUDGED)["cancel-model"].startswith(reason)
+    (text,) = inspect("unknown-role", only="text", mock_llm=True).findings
+    assert f"; the {reason.removeprefix('The ')}" in str(text.observed)

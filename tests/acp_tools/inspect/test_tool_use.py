@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from accord.acp_tools.inspect.fake_model import ReceivedRequest
-from accord.acp_tools.inspect.fake_model.chat_api import read_request
+from accord.acp_tools.inspect.fake_model import MalformedRequest, ReceivedRequest
 from accord.acp_tools.inspect.replies import Answered, Refused, Reply, Silent, not_applicable, not_judged
 from accord.acp_tools.inspect.tool_use import (
     COMMAND,
@@ -22,6 +21,7 @@ from accord.acp_tools.inspect.tool_use import (
     why_unused,
 )
 from accord.core.rpc import RpcRequest
+from tests.acp_tools.inspect.fake_model.chat_requests import chat_request
 
 DONE = Answered({"stopReason": "end_turn"})
 PATH = Path("/folder") / READ.file_name
@@ -33,7 +33,7 @@ def model_request(task: ToolTask, *tools: Any, result: str | None = None) -> Rec
     messages: list[Any] = [{"role": "user", "content": task.prompt(PATH)}]
     if result is not None:
         messages.append({"role": "tool", "tool_call_id": "1", "content": result})
-    return read_request({"messages": messages, "tools": [{"type": "function", "function": tool} for tool in tools]})
+    return chat_request(*messages, tools=[{"type": "function", "function": tool} for tool in tools])
 
 
 def turn(
@@ -44,9 +44,10 @@ def turn(
     updates: list[Any] | None = None,
     model: list[ReceivedRequest] | None = None,
     has_file: bool = False,
+    refused: MalformedRequest | None = None,
 ) -> ToolTurn:
     sent = [RpcRequest(1, method, json.dumps(params).encode()) for method, params in requests or []]
-    return ToolTurn(task, reply, sent, updates or [], model, has_file or task.has_file)
+    return ToolTurn(task, reply, sent, updates or [], model, has_file or task.has_file, refused=refused)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +76,10 @@ USED_NO_TOOL = "The agent used no tool; the fake model calls its tools: add --mo
         (turn(requests=[("fs/read_text_file", [])]), not_applicable(USED_NO_TOOL)),
         (turn(RUN, requests=[("terminal/create", {"command": "git status"})]), not_applicable(USED_NO_TOOL)),
         (turn(model=[]), not_judged("The agent did not call the fake model")),
+        (
+            turn(model=[], refused=MalformedRequest("POST /v1/messages", "max_tokens: missing")),
+            not_judged("The fake model refused the agent's request: POST /v1/messages: max_tokens: missing"),
+        ),
         (turn(model=[model_request(READ)]), not_applicable("The agent offers its model no tool that reads files")),
         (
             turn(RUN, model=[model_request(RUN)]),

@@ -212,7 +212,7 @@ def test_refused_content_names_the_capability_without_the_agents_message():
 
 
 def test_content_that_was_not_declared_is_never_sent():
-    assert failure(agent("echo"), "look", IMAGE).refused == "image_input"
+    assert "image_input" in failure(agent("echo"), "look", IMAGE).message
 
 
 def test_the_manifest_is_the_agents_declaration_after_discovery():

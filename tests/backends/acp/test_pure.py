@@ -118,10 +118,11 @@ def test_a_text_document_becomes_text_for_an_agent_without_embedded_context():
         (order("a", parameters={"temperature": 0.5}), "temperature"),
     ],
 )
-def test_what_a_prompt_cannot_carry_is_refused_by_name(work: WorkOrder, refused: str):
+def test_what_a_prompt_cannot_carry_is_refused_by_name_and_not_as_the_agents_word(work: WorkOrder, refused: str):
     with pytest.raises(BackendError) as caught:
         prompt_blocks(work, NONE, "k1")
-    assert (caught.value.refused, caught.value.retryable) == (refused, False)
+    assert caught.value.message.endswith(f"cannot carry {refused}")
+    assert (caught.value.refused, caught.value.retryable) == (None, False)
 
 
 def test_an_empty_conversation_is_refused():

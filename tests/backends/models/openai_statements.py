@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from hypothesis import strategies as st
 
-from accord.backends.model_api import document_text, link_text
-from accord.backends.openai.parts import AUDIO_FORMATS, FAILED
+from accord.apis.codec import document_text, link_text
+from accord.apis.openai.parts import AUDIO_FORMATS, FAILED
 from accord.wire.conversation import (
     AnyPart,
     AudioPart,

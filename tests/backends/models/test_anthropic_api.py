@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from accord.backends.anthropic import AnthropicMessages
-from accord.backends.failure import EndpointError
+from accord.apis.codec import ApiRequest, MalformedAnswerError, ModelApi
+from accord.apis.failure import EndpointError
+from accord.apis.messages.codec import MessagesCodec
 from accord.backends.model import Endpoint, ModelBackend, RetryPolicy
-from accord.backends.model_api import ApiRequest, MalformedAnswerError, ModelApi
 from accord.backends.upstream import UpstreamReply, UpstreamRequest
 from accord.ports import SystemClock
 from accord.wire.conversation import Conversation
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
 
-API: ModelApi = AnthropicMessages()
+API: ModelApi = MessagesCodec()
 YES, NO = {"supported": True}, {"supported": False}
 
 
@@ -26,7 +26,7 @@ def test_it_is_addressed_by_key_and_version():
     assert API.base_url == "https://api.anthropic.com"
     assert API.headers("k") == {"x-api-key": "k", "anthropic-version": "2023-06-01"}
     assert API.headers(None) == {"anthropic-version": "2023-06-01"}
-    other = AnthropicMessages(version="2026-10-21", betas=["one", "two"])
+    other = MessagesCodec(version="2026-10-21", betas=["one", "two"])
     assert other.headers(None) == {"anthropic-version": "2026-10-21", "anthropic-beta": "one,two"}
 
 
@@ -38,14 +38,14 @@ def test_a_models_name_is_quoted_in_the_path():
 @pytest.mark.parametrize("options", [{"max_tokens": 0}, {"thinking_budget": 1023}])
 def test_options_that_the_api_would_refuse_are_errors(options: dict[str, Any]):
     with pytest.raises(ValueError, match="at least"):
-        AnthropicMessages(**options)
+        MessagesCodec(**options)
 
 
 def read_discovery(reported: Any, **options: Any) -> dict[str, Any]:
     body = json.dumps(
         {"id": "claude-test", "type": "model", "max_input_tokens": 200_000, "capabilities": reported}
     ).encode()
-    layer = AnthropicMessages(**options).read_discovery(body, "claude-test")
+    layer = MessagesCodec(**options).read_discovery(body, "claude-test")
     assert {evidence.source for evidence in layer.values()} <= {"anthropic messages API"}
     return {name: evidence.level.model_dump() for name, evidence in layer.items()}
 
@@ -101,11 +101,6 @@ class Kept:
 
     async def read(self) -> bytes:
         return self.chunks.pop(0) if self.chunks else b""
-
-    async def read_all(self, max_bytes: int) -> bytes:
-        body = await self.read()
-        assert len(body) <= max_bytes
-        return body
 
     async def close(self) -> None:
         self.chunks.clear()

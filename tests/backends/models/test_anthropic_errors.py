@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.backends.anthropic import AnthropicMessages
-from accord.backends.anthropic.answer import BY_KIND
-from accord.backends.failure import FAILURE_RULES, EndpointError, Failure
+from accord.apis.failure import FAILURE_RULES, EndpointError, Failure
+from accord.apis.messages.codec import MessagesCodec
+from accord.apis.messages.read_answer import BY_KIND
 
-API = AnthropicMessages()
+API = MessagesCodec()
 INVALID = "invalid_request_error"
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from accord.backends.anthropic import answer as anthropic
-from accord.backends.failure import (
+from accord.apis.failure import (
     BY_STATUS,
     FAILURE_RULES,
     MASK,
@@ -16,8 +15,9 @@ from accord.backends.failure import (
     FailureReport,
     failure_by_status,
 )
-from accord.backends.gemini import answer as gemini
-from accord.backends.openai import endpoint as openai
+from accord.apis.gemini import errors as gemini
+from accord.apis.messages import read_answer as anthropic
+from accord.apis.openai import endpoint as openai
 
 STATUSES = """
 401 bad_key          402 out_of_quota   403 forbidden    404 no_such_model  408 overloaded
@@ -121,6 +121,7 @@ GOOGLE_SENTENCES: list[tuple[str, str, str | None]] = [
     ("Audio input modality is not enabled for this model", "unsupported", "audio"),
     ("Document input modality is not enabled for this model", "unsupported", "pdf_input"),
     ("Presence penalty is not enabled for this model", "unsupported", "presence_penalty"),
+    ("Logprobs is not enabled for models/gemini-2.5-pro", "unsupported", "logprobs"),
     ("Penalty is not enabled for this model", "unsupported", "frequency_penalty"),
     ("Thinking level is not supported for this model", "unsupported", "extended_thinking"),
 ]

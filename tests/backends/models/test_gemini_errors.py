@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.backends.failure import Failure
-from accord.backends.gemini import Gemini
-from accord.backends.gemini.answer import BY_GOOGLE_STATUS
-from accord.backends.model_api import MalformedAnswerError
+from accord.apis.codec import MalformedAnswerError
+from accord.apis.failure import Failure
+from accord.apis.gemini.codec import GeminiCodec
+from accord.apis.gemini.errors import BY_GOOGLE_STATUS
 
-GEMINI = Gemini()
+GEMINI = GeminiCodec()
 INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 RETRY = "type.googleapis.com/google.rpc.RetryInfo"
 QUOTA = "type.googleapis.com/google.rpc.QuotaFailure"

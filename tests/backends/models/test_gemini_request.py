@@ -1,18 +1,18 @@
-"""Work orders as Gemini requests: golden files, round trips, and what is unsupported."""
+"""Work orders as Gemini requests, both directions: golden files, round trips, and what is unsupported."""
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.backends.gemini import Gemini
-from accord.backends.gemini.answer import generate_id
-from accord.backends.gemini.request import SUPPORTED, UNSUPPORTED
-from accord.backends.model_api import UnsupportedByApiError
+from accord.apis.codec import UnsupportedByApiError
+from accord.apis.gemini.call_ids import generate_id
+from accord.apis.gemini.codec import SUPPORTED, UNSUPPORTED, GeminiCodec
 from accord.core.work.derive import PARAMETERS, PART_REASONS
+from accord.errors import RefusedError
 from accord.wire.capability import IMAGE_URL
 from accord.wire.conversation import (
     AudioPart,
@@ -27,18 +27,34 @@ from accord.wire.conversation import (
     ToolResultPart,
     ToolUsePart,
 )
-from accord.wire.work import ToolChoice, ToolSpec, WorkOrder
-from tests.backends.models.gemini_reverse import order_of
+from accord.wire.work import Reasoning, ToolChoice, ToolSpec, WorkOrder
+from tests.backends.models.document_parts import part_of_text
 
 GOLDEN = Path(__file__).parent / "golden" / "gemini"
-GEMINI = Gemini()
+GEMINI = GeminiCodec()
 CASES = sorted(path.name for path in GOLDEN.glob("ask_*.json"))
 
 
 def request_body(order: WorkOrder) -> dict[str, Any]:
-    body = GEMINI.request(order, "gemini-3-pro").body
+    body = GEMINI.write_request(order, "gemini-3-pro").body
     assert body is not None
     return dict(body)
+
+
+def order_of(body: dict[str, Any], *, streaming: bool = False) -> WorkOrder:
+    """The order in this body, with documents and links instead of the text that they became."""
+    order = GEMINI.read_request(body, "gemini-3-pro", streaming=streaming).order
+    messages = [
+        message.model_copy(update={"content": [unfold(part) for part in message.content]})
+        for message in order.conversation.messages
+    ]
+    return order.model_copy(update={"conversation": Conversation(messages=messages)})
+
+
+def unfold(part: MessagePart) -> MessagePart:
+    if isinstance(part, ToolResultPart):
+        return part.model_copy(update={"content": [unfold(inner) for inner in part.content]})
+    return part_of_text(part.text) if isinstance(part, TextPart) else part
 
 
 def written(role: str, *parts: MessagePart) -> ConversationMessage:
@@ -57,11 +73,13 @@ def hello(**fields: Any) -> WorkOrder:
 def test_a_golden_order_gives_its_request_and_can_be_read_back(name: str):
     case = json.loads((GOLDEN / name).read_text(encoding="utf-8"))
     order = WorkOrder.model_validate(case["order"])
-    requested = GEMINI.request(order, case["model"])
+    requested = GEMINI.write_request(order, case["model"])
     assert requested.path == case["path"]
     assert json.dumps(requested.body, ensure_ascii=False) == json.dumps(case["body"], ensure_ascii=False)
     if case.get("there_and_back", True):
-        assert order_of(case["body"]) == order.model_copy(update={"stream": False})
+        named = GEMINI.read_path(f"/v1beta{case['path'].partition('?')[0]}")
+        assert named == (case["model"], order.stream)
+        assert order_of(case["body"], streaming=order.stream) == order
 
 
 def test_there_are_golden_orders():
@@ -115,7 +133,7 @@ def conversations(draw: st.DrawFn) -> Conversation:
     return Conversation(messages=messages)
 
 
-parameters = st.fixed_dictionaries(
+drawn_parameters = st.fixed_dictionaries(
     {},
     optional={
         "temperature": st.floats(0, 2),
@@ -123,25 +141,276 @@ parameters = st.fixed_dictionaries(
         "top_k": st.integers(1, 64),
         "max_tokens": st.integers(1, 9999),
         "seed": st.integers(0, 9),
+        "logprobs": st.just(value=True) | st.integers(0, 20),
         "presence_penalty": st.floats(-2, 2),
         "frequency_penalty": st.floats(-2, 2),
         "labels": objects,
+        "safetySettings": st.lists(objects, min_size=1, max_size=2),
     },
 )
-orders = st.builds(
-    WorkOrder,
-    conversation=conversations(),
-    tools=st.lists(st.builds(ToolSpec, name=words, description=st.just("") | texts, input_schema=objects), max_size=2),
-    response_schema=st.none() | objects,
-    stop_sequences=st.lists(texts, max_size=2),
-    thinking=st.booleans(),
-    parameters=parameters,
-)
+REASONINGS = (None, Reasoning(enabled=True), Reasoning(enabled=False), Reasoning(enabled=True, max_tokens=2048))
+tools = st.lists(st.builds(ToolSpec, name=words, description=st.just("") | texts, input_schema=objects), max_size=2)
 
 
-@given(orders)
+@st.composite
+def orders(draw: st.DrawFn) -> WorkOrder:
+    """Orders in their shortest form: a choice of tools only with tools, and reasoning in the words of this API."""
+    parameters, offered = draw(drawn_parameters), draw(tools)
+    named = [{"mode": "tool", "name": tool.name} for tool in offered[:1]]
+    choices = st.none() | st.sampled_from([*({"mode": mode} for mode in ("auto", "none", "required")), *named])
+    choice = draw(choices) if offered else None
+    return WorkOrder(
+        conversation=draw(conversations()),
+        tools=offered,
+        tool_choice=None if choice is None else ToolChoice.model_validate(choice),
+        response_schema=draw(st.none() | objects),
+        stop_sequences=draw(st.lists(texts, max_size=2)),
+        stream=draw(st.booleans()),
+        reasoning=draw(st.sampled_from(REASONINGS)),
+        parameters=parameters,
+    )
+
+
+@given(orders())
 def test_what_an_order_holds_is_all_in_the_request(order: WorkOrder):
-    assert order_of(json.loads(json.dumps(request_body(order)))) == order
+    body = json.loads(json.dumps(request_body(order)))
+    assert order_of(body, streaming=order.stream) == order
+    assert GEMINI.read_request(body).fields == ()
+
+
+@given(orders())
+def test_a_request_that_was_read_is_written_as_it_came(order: WorkOrder):
+    body = json.loads(json.dumps(request_body(order)))
+    assert request_body(GEMINI.read_request(body).order) == body
+
+
+def snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
+def in_snake_case(body: Any) -> Any:
+    """The same body in Google's other spelling; what is the caller's own keeps its names."""
+    free = {"args", "response", "parametersJsonSchema", "responseJsonSchema", "labels", "safetySettings"}
+    if isinstance(body, list):
+        return [in_snake_case(each) for each in cast("list[Any]", body)]
+    if not isinstance(body, dict):
+        return body
+    members = cast("dict[str, Any]", body).items()
+    return {snake(name): value if name in free else in_snake_case(value) for name, value in members}
+
+
+@given(orders())
+def test_both_spellings_of_a_member_mean_the_same(order: WorkOrder):
+    body = json.loads(json.dumps(request_body(order)))
+    assert GEMINI.read_request(in_snake_case(body)).order == GEMINI.read_request(body).order
+
+
+READ: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "what no order has stays in its place": (
+        {
+            "safetySettings": [{"category": "HARM_CATEGORY_JAILBREAK"}],
+            "tools": [{"googleSearch": {}}, {"functionDeclarations": [{"name": "f"}], "codeExecution": {}}],
+            "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["f", "g"]}},
+            "generationConfig": {"responseModalities": ["IMAGE"], "thinkingConfig": {"thinkingLevel": "LOW"}},
+        },
+        {
+            "tools": [{"name": "f"}],
+            "tool_choice": {"mode": "required"},
+            "reasoning": {"enabled": True, "effort": "low"},
+            "parameters": {
+                "safetySettings": [{"category": "HARM_CATEGORY_JAILBREAK"}],
+                "tools": [{"googleSearch": {}}, {"codeExecution": {}}],
+                "toolConfig": {"functionCallingConfig": {"allowedFunctionNames": ["f", "g"]}},
+                "generationConfig": {"responseModalities": ["IMAGE"]},
+            },
+        },
+    ),
+    "a mode that no order has": (
+        {"toolConfig": {"functionCallingConfig": {"mode": "VALIDATED"}}},
+        {"parameters": {"toolConfig": {"functionCallingConfig": {"mode": "VALIDATED"}}}},
+    ),
+    "schemas in the older form": (
+        {
+            "generationConfig": {
+                "responseMimeType": "application/json",
+                "responseSchema": {
+                    "type": "OBJECT",
+                    "properties": {"type": {"type": "STRING", "nullable": True, "maxLength": "9"}},
+                    "anyOf": [{"type": "ARRAY", "items": {"type": "INTEGER"}, "minItems": "1"}],
+                },
+            },
+            "tools": [{"functionDeclarations": [{"name": "f", "parameters": {"type": "OBJECT"}}]}],
+        },
+        {
+            "response_schema": {
+                "type": "object",
+                "properties": {"type": {"type": ["string", "null"], "maxLength": 9}},
+                "anyOf": [{"type": "array", "items": {"type": "integer"}, "minItems": 1}],
+            },
+            "tools": [{"name": "f", "input_schema": {"type": "object"}}],
+        },
+    ),
+    "the model decides how long to think": (
+        {"generationConfig": {"thinkingConfig": {"thinkingBudget": -1, "includeThoughts": True}}},
+        {"reasoning": {"enabled": True}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_each_member_of_a_body_has_its_place_in_the_order(name: str):
+    body, fields = READ[name]
+    assert GEMINI.read_request({"contents": [], **body}).order == WorkOrder.model_validate(fields)
+
+
+def read_content(*parts: dict[str, Any], role: str = "user") -> list[dict[str, Any]]:
+    order = GEMINI.read_request({"contents": [{"role": role, "parts": list(parts)}]}).order
+    return [message.model_dump() for message in order.conversation.messages]
+
+
+IMAGE = "https://a.test/b.png"
+PARTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "an image by its address": (
+        {"fileData": {"mimeType": "image/png", "fileUri": IMAGE}},
+        {"type": "image", "media_type": "image/png", "data": "", "uri": IMAGE},
+    ),
+    "a file by its address": (
+        {"fileData": {"mimeType": "application/pdf", "fileUri": "files/a", "displayName": "A"}},
+        {"type": "resource_link", "uri": "files/a", "name": "A", "media_type": "application/pdf"},
+    ),
+    "a file with its name": (
+        {"inlineData": {"mimeType": "video/mp4", "data": "aa", "displayName": "a.mp4"}},
+        {"type": "resource", "uri": "a.mp4", "media_type": "video/mp4", "data": "aa"},
+    ),
+    "a result of any shape": (
+        {"functionResponse": {"id": "a", "name": "f", "response": {"degrees": 9}}},
+        {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": '{"degrees": 9}'}]},
+    ),
+    "a result with more than its output": (
+        {"functionResponse": {"id": "a", "name": "f", "response": {"output": "x", "more": 1}}},
+        {
+            "type": "tool_result",
+            "tool_use_id": "a",
+            "content": [{"type": "text", "text": '{"output": "x", "more": 1}'}],
+        },
+    ),
+    "a result whose only member is its own": (
+        {"functionResponse": {"id": "a", "name": "f", "response": {"degrees": "9"}}},
+        {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": '{"degrees": "9"}'}]},
+    ),
+    "a value that is no text": (
+        {"functionResponse": {"id": "a", "name": "f", "response": {"result": 9}}},
+        {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "9"}]},
+    ),
+    "an error": (
+        {"functionResponse": {"id": "a", "name": "f", "response": {"error": "no"}}},
+        {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "no"}], "is_error": True},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_each_part_of_a_message_is_read(name: str):
+    part, expected = PARTS[name]
+    ((message),) = read_content(part)
+    role = "tool" if expected["type"] == "tool_result" else "user"
+    assert message == written(role, MessagePart(**expected)).model_dump()
+
+
+def test_an_image_by_its_address_keeps_it_after_a_line_that_names_a_file():
+    parts = [{"text": '<file {"uri": "a"}/>'}, {"fileData": {"mimeType": "image/png", "fileUri": IMAGE}}]
+    ((text, image),) = (message["content"] for message in read_content(*parts))
+    assert (text["type"], image["uri"]) == ("text", IMAGE)
+
+
+def test_media_that_no_value_of_a_result_names_is_kept():
+    blob = {"inlineData": {"mimeType": "image/png", "data": "aa"}}
+    (message,) = read_content({"functionResponse": {"name": "f", "response": {"output": "x"}, "parts": [blob]}})
+    assert [part["type"] for part in message["content"][0]["content"]] == ["text", "image"]
+
+
+def test_text_with_a_signature_is_two_parts():
+    assert read_content({"text": "So.", "thoughtSignature": "s"}, role="model") == [
+        written("assistant", TextPart(text="So."), ThinkingPart(text="", signature="s", redacted=True)).model_dump()
+    ]
+
+
+def test_calls_and_results_without_ids_are_paired_by_name_and_order():
+    body: dict[str, Any] = {
+        "contents": [
+            {"role": "model", "parts": [{"functionCall": {"name": name, "args": {}}} for name in ("f", "g", "f")]},
+            {
+                "role": "user",
+                "parts": [
+                    {"functionResponse": {"name": name, "response": {"output": text}}}
+                    for name, text in (("f", "one"), ("f", "three"), ("g", "two"), ("h", "other"))
+                ],
+            },
+        ]
+    }
+    order = GEMINI.read_request(body).order
+    calls, results = (message.content for message in order.conversation.messages)
+    ids = [call.id for call in calls if isinstance(call, ToolUsePart)]
+    assert len(set(ids)) == 3
+    assert [part.tool_use_id for part in results if isinstance(part, ToolResultPart)] == [ids[0], ids[2], ids[1], "h"]
+
+
+def test_what_no_part_can_hold_is_reported():
+    parts = [{"executableCode": {"code": "1"}}, {"text": "a", "videoMetadata": {"fps": 1}}]
+    tools = [{"functionDeclarations": [{"name": "f", "behavior": "BLOCKING"}]}]
+    request = GEMINI.read_request({"contents": [{"parts": parts}], "tools": tools})
+    assert request.fields == (
+        "contents[].parts[].executableCode",
+        "contents[].parts[].videoMetadata",
+        "tools[].functionDeclarations[].behavior",
+    )
+
+
+def test_the_request_has_its_model_and_how_many_answers_are_wanted():
+    body: dict[str, Any] = {"contents": [], "generationConfig": {"candidateCount": 2}, "accord": {"policy": "strict"}}
+    request = GEMINI.read_request(body, "m", streaming=True)
+    assert (request.model, request.answers, request.accord) == ("m", 2, {"policy": "strict"})
+    assert request.order == WorkOrder(stream=True)
+    assert request.body is body
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/v1beta/models/gemini-3-pro:generateContent", ("gemini-3-pro", False)),
+        ("/models/a%2Fb:streamGenerateContent", ("a/b", True)),
+        ("/v1beta/tunedModels/mine:generateContent", ("tunedModels/mine", False)),
+        ("/v1/projects/p/locations/l/publishers/google/models/m:generateContent", ("m", False)),
+        ("/v1beta/models/m:countTokens", None),
+        ("/v1beta/models", None),
+    ],
+)
+def test_a_path_names_the_model(path: str, expected: tuple[str, bool] | None):
+    assert GEMINI.read_path(path) == expected
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"contents": {}}, "contents"),
+    ({"contents": ["a"]}, "contents[0]"),
+    ({"contents": [{"role": "other"}]}, "contents[0].role"),
+    ({"contents": [{"parts": "a"}]}, "contents[0].parts"),
+    ({"contents": [{"parts": [{"text": 1}]}]}, "contents[0].parts[0].text"),
+    ({"contents": [{"parts": [{"functionCall": {}}]}]}, "contents[0].parts[0].functionCall.name"),
+    ({"contents": [{"parts": [{"inlineData": 1}]}]}, "contents[0].parts[0].inlineData"),
+    ({"tools": [{"functionDeclarations": [{}]}]}, "tools[0].functionDeclarations[0].name"),
+    ({"generationConfig": {"temperature": "hot"}}, "generationConfig.temperature"),
+    ({"generationConfig": {"topP": True}}, "generationConfig.topP"),
+    ({"generationConfig": {"candidateCount": 0}}, "generationConfig.candidateCount"),
+    ({"temperature": 1}, "temperature"),
+]
+
+
+@pytest.mark.parametrize(("body", "field"), REFUSED, ids=str)
+def test_a_body_that_is_no_request_is_refused_by_its_field(body: dict[str, Any], field: str):
+    with pytest.raises(RefusedError) as caught:
+        GEMINI.read_request(body)
+    assert caught.value.details["field"] == field
+    assert str(caught.value).startswith(f"{field}: expected ")
 
 
 def test_json_mode_sets_only_the_media_type():
@@ -151,14 +420,26 @@ def test_json_mode_sets_only_the_media_type():
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_a_parameter_is_sent_or_declared_unsupported(name: str):
-    order = hello(parameters={name: {"max_tokens": 1} if name == "reasoning" else 1})
+    order = hello(parameters={name: 1})
     if PARAMETERS[name] not in UNSUPPORTED:
-        sent = {"includeThoughts": True, "thinkingBudget": 1} if name == "reasoning" else 1
-        assert list(request_body(order)["generationConfig"].values()) == [sent]
+        assert list(request_body(order)["generationConfig"].values())[-1:] == [1]
         return
     with pytest.raises(UnsupportedByApiError) as caught:
         request_body(order)
     assert caught.value.capability == PARAMETERS[name]
+
+
+@pytest.mark.parametrize(
+    ("likeliest", "sent"),
+    [
+        (True, {"responseLogprobs": True}),
+        (0, {"responseLogprobs": True, "logprobs": 0}),
+        (3, {"responseLogprobs": True, "logprobs": 3}),
+        (False, None),
+    ],
+)
+def test_log_probabilities_are_requested(likeliest: int, sent: dict[str, Any] | None):
+    assert request_body(hello(parameters={"logprobs": likeliest})).get("generationConfig") == sent
 
 
 def test_all_content_of_a_conversation_can_be_sent():
@@ -282,7 +563,7 @@ def test_the_operators_parameters_are_merged_into_the_body():
 def test_a_model_is_addressed_by_its_name(model: str, path: str):
     requested = GEMINI.discovery_request(model)
     assert (requested.method, requested.path, requested.body) == ("GET", path, None)
-    assert GEMINI.request(hello(stream=True), model).path == f"{path}:streamGenerateContent?alt=sse"
+    assert GEMINI.write_request(hello(stream=True), model).path == f"{path}:streamGenerateContent?alt=sse"
 
 
 def test_the_key_is_in_a_header_and_nowhere_else():
@@ -305,20 +586,3 @@ def test_each_tool_choice_has_its_mode(choice: dict[str, Any], sent: dict[str, A
     body = request_body(hello(tools=tools, tool_choice=ToolChoice.model_validate(choice)))
     assert body["toolConfig"] == {"functionCallingConfig": sent}
     assert "toolConfig" not in request_body(hello(tool_choice=ToolChoice.model_validate(choice)))
-
-
-@pytest.mark.parametrize(
-    ("reasoning", "sent"),
-    [
-        ({"effort": "none"}, {"thinkingBudget": 0}),
-        ({"effort": "low"}, {"includeThoughts": True, "thinkingBudget": 1024}),
-        ({"effort": "max"}, {"includeThoughts": True, "thinkingBudget": 24576}),
-        ({"effort": "a new word"}, {"includeThoughts": True}),
-        ({"effort": "low", "max_tokens": 2000}, {"includeThoughts": True, "thinkingBudget": 2000}),
-        ({"summary": "auto"}, {"includeThoughts": True}),
-    ],
-)
-def test_each_effort_is_a_budget(reasoning: dict[str, Any], sent: dict[str, Any]):
-    for thinking in (False, True):
-        order = hello(parameters={"reasoning": reasoning}, thinking=thinking)
-        assert request_body(order)["generationConfig"]["thinkingConfig"] == sent

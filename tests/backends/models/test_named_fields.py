@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.backends.anthropic import answer as anthropic
-from accord.backends.failure import EndpointError
-from accord.backends.gemini import answer as gemini
-from accord.backends.named_fields import MAX_FIELDS, named_fields
-from accord.backends.openai import endpoint as openai
+from accord.apis.failure import EndpointError
+from accord.apis.gemini import errors as gemini
+from accord.apis.messages import read_answer as anthropic
+from accord.apis.named_fields import MAX_FIELDS, named_fields, path_of
+from accord.apis.openai import endpoint as openai
 from accord.core.work.fields import TABLE
 
 
@@ -121,9 +121,10 @@ def test_the_first_field_is_in_the_details_of_the_error():
 
 @pytest.mark.parametrize("name", sorted({row for rows in TABLE.values() for row in rows if "*" not in row}))
 def test_each_row_of_the_table_of_fields_can_be_named(name: str):
-    indexed = name.replace("[]", "[0]")
-    assert named_fields(f"Unknown parameter: '{indexed}'.") == (name,)
-    assert named_fields("", param=indexed) == (name,)
+    path = path_of(name)
+    indexed = path.replace("[]", "[0]")
+    assert named_fields(f"Unknown parameter: '{indexed}'.") == (path,)
+    assert named_fields("", param=indexed) == (path,)
 
 
 @given(st.text(), st.text())

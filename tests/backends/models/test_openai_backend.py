@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from accord.apis.chat.codec import ChatCodec
+from accord.apis.codec import ModelApi
+from accord.apis.responses.codec import ResponsesCodec
 from accord.backends.model import Endpoint, ModelBackend
-from accord.backends.model_api import ModelApi
-from accord.backends.openai.chat import OpenAiChat
-from accord.backends.openai.responses import OpenAiResponses
-from accord.wire.work import AnyPiece, WorkOrder
+from accord.wire.work import AnswerPiece, AnyPiece, WorkOrder
 from tests.backends.models.test_openai_discovery import Noon, Recorded
 
 GOLDEN = Path(__file__).parent / "golden" / "openai"
-APIS: dict[str, ModelApi] = {"chat": OpenAiChat(), "responses": OpenAiResponses()}
+APIS: dict[str, ModelApi] = {"chat": ChatCodec(), "responses": ResponsesCodec()}
 WAYS = {"as it came": (b"\n", b"\n"), "with CRLF": (b"\n", b"\r\n"), "without spaces": (b"data: ", b"data:")}
 
 
@@ -30,9 +30,8 @@ def test_a_recorded_stream_gives_the_pieces_that_are_written_beside_it(name: str
         return [piece async for piece in backend.answer(order)]
 
     pieces = asyncio.run(answered())
-    assert [piece.dump() for piece in pieces] == json.loads(
-        (GOLDEN / f"{name}_pieces.json").read_text(encoding="utf-8")
-    )
+    golden = json.loads((GOLDEN / f"{name}_pieces.json").read_text(encoding="utf-8"))
+    assert pieces == [AnswerPiece.model_validate(each) for each in golden]
     (sent,) = upstream.sent
     requested = json.loads((GOLDEN / f"{name}_request.json").read_text(encoding="utf-8"))
     assert (sent.url, json.loads(sent.body or b"")) == (
@@ -46,6 +45,6 @@ def test_the_operators_headers_are_sent_and_count_before_the_apis():
     upstream = Recorded(b"{}")
     headers = {"Authorization": "Basic x", "X-Team": "a"}
     endpoint = Endpoint("https://api.example.org/v1", "gpt-5", "k", headers)
-    asyncio.run(ModelBackend("b", OpenAiChat(), endpoint, upstream, Noon()).probe())
+    asyncio.run(ModelBackend("b", ChatCodec(), endpoint, upstream, Noon()).probe())
     (sent,) = upstream.sent
     assert (sent.headers["authorization"], sent.headers["x-team"]) == ("Basic x", "a")

@@ -3,16 +3,30 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.backends.failure import Failure
-from accord.backends.model_api import MalformedAnswerError, ReportedError
-from accord.backends.openai import OpenAiChat
-from accord.backends.openai.chat_answer import ChatReader, read_answer
+from accord.apis.chat.answer_rows import OTHER_ANSWER, OTHER_TOTAL, ROWS
+from accord.apis.chat.codec import ChatCodec
+from accord.apis.chat.dialect import OWN_REASONS, REASONS, ChatDialect
+from accord.apis.chat.read_answer import ChatReader, read_answer
+from accord.apis.chat.relayed import ChatEvent, ChatWatcher
+from accord.apis.codec import MalformedAnswerError, ReportedError
+from accord.apis.failure import FAILED_ENDS, Failure
 from accord.core.sse import EventDecoder, ServerEvent
-from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkOrder
+from accord.wire.work import (
+    AnyPiece,
+    CitationPiece,
+    EndPiece,
+    MediaPiece,
+    TextPiece,
+    ThinkingPiece,
+    ToolCallDelta,
+    ToolCallPiece,
+    WorkOrder,
+)
 
 DONE = b"data: [DONE]\n\n"
 
@@ -29,10 +43,17 @@ def written(text: str) -> bytes:
     return event(choice({"content": text}))
 
 
-def read(*chunks: bytes) -> list[AnyPiece]:
+def read_all_pieces(*chunks: bytes) -> list[AnyPiece]:
+    """The pieces as they are; `read` leaves out what is tested elsewhere."""
     decoder, reader = EventDecoder(), ChatReader()
     pieces = [piece for chunk in chunks for reported in decoder.feed(chunk) for piece in reader.feed(reported)]
     return pieces if any(isinstance(piece, EndPiece) for piece in pieces) else [*pieces, *reader.finish()]
+
+
+def read(*chunks: bytes) -> list[AnyPiece]:
+    """The pieces without the deltas of calls, and without what the answer used of the table."""
+    pieces = [piece for piece in read_all_pieces(*chunks) if not isinstance(piece, ToolCallDelta)]
+    return [piece.model_copy(update={"parts": []}) if isinstance(piece, EndPiece) else piece for piece in pieces]
 
 
 def text_of(pieces: list[AnyPiece]) -> str:
@@ -121,10 +142,43 @@ def test_the_answer_does_not_depend_on_where_the_bytes_are_cut(text: str, sizes:
         ("content_filter", "refusal"),
         ("tool_calls", "end_turn"),  # without a call there is none to answer
         ("eos", "end_turn"),
+        ("EOS_TOKEN", "end_turn"),
+        ("model_length", "max_tokens"),
+        ("sensitive", "refusal"),
+        ("not known yet", "max_tokens"),
     ],
 )
 def test_each_finish_reason_has_its_end_reason(finish: str, reason: str):
     assert read(written("x"), event(choice({}, finish)), DONE)[-1] == EndPiece.model_validate({"reason": reason})
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_reason_that_the_api_does_not_have_is_a_part(reason: str):
+    end = read_all_pieces(written("x"), event(choice({}, reason)), DONE)[-1]
+    assert isinstance(end, EndPiece)
+    assert end.parts == ([] if reason in OWN_REASONS else [f"choices[].finish_reason={reason}"])
+    assert all(part in ROWS for part in end.parts)
+
+
+def test_a_second_reason_counts_only_if_the_first_was_a_normal_end():
+    assert read(event(choice({}, "length")), STOP, DONE) == [EndPiece(reason="max_tokens")]
+    assert read(STOP, event(choice({}, "length")), DONE) == [EndPiece(reason="max_tokens")]
+
+
+@pytest.mark.parametrize("reason", FAILED_ENDS)
+def test_an_answer_that_ends_with_an_error_has_failed(reason: str):
+    with pytest.raises(ReportedError) as caught:
+        read(written("so far"), event(choice({}, reason)), DONE)
+    assert caught.value.report.failure is FAILED_ENDS[reason]
+    with pytest.raises(ReportedError):
+        read_answer(json.dumps({"choices": [{"message": {"content": "x"}, "finish_reason": reason}]}).encode())
+
+
+def test_a_choice_may_report_an_error():
+    failed = {"message": {"content": "x"}, "finish_reason": "stop", "error": {"code": 429, "message": "busy"}}
+    with pytest.raises(ReportedError) as caught:
+        read_answer(json.dumps({"choices": [failed]}).encode())
+    assert caught.value.report.failure is Failure.RATE_LIMITED
 
 
 def test_a_reported_stop_text_is_a_stop_sequence():
@@ -132,6 +186,11 @@ def test_a_reported_stop_text_is_a_stop_sequence():
         EndPiece(reason="stop_sequence", stop_sequence="END")
     ]
     assert read(event(choice({}, "stop", stop_reason=151645)), DONE) == [EndPiece()]
+    end = read_all_pieces(event(choice({}, "stop", stop_reason="", matched_stop=None)), DONE)[-1]
+    assert end == EndPiece()
+    assert read(event(choice({}, "stop", matched_stop="END")), DONE)[-1] == EndPiece(
+        reason="stop_sequence", stop_sequence="END"
+    )
 
 
 def test_a_refusal_is_text_and_the_end_reason():
@@ -141,6 +200,11 @@ def test_a_refusal_is_text_and_the_end_reason():
     )
     pieces = read(*refused, STOP, DONE)
     assert (text_of(pieces), pieces[-1]) == ("I cannot do that.", EndPiece(reason="refusal"))
+    assert all(piece.refusal for piece in pieces if isinstance(piece, TextPiece))
+
+
+def test_a_refusal_that_is_cut_off_ends_as_one_that_is_cut_off():
+    assert read(event(choice({"refusal": "I can"}, "length")), DONE)[-1] == EndPiece(reason="max_tokens")
 
 
 @pytest.mark.parametrize(
@@ -225,7 +289,6 @@ def test_a_call_may_have_no_arguments_and_keeps_its_signature():
     ("calls", "finish", "why"),
     [
         ([call(0, "1", "look", '{"at": ')], "tool_calls", "not JSON"),
-        ([call(0, "1", "look", '{"at": ')], "length", "cut off a tool call"),
         ([call(0, "1", None, "{}")], "tool_calls", "names no tool"),
         ([call(0, "1", "look", "[" * 5000 + "]" * 5000)], "tool_calls", "not JSON"),
     ],
@@ -233,6 +296,133 @@ def test_a_call_may_have_no_arguments_and_keeps_its_signature():
 def test_an_incomplete_call_is_malformed(calls: list[dict[str, Any]], finish: str, why: str):
     with pytest.raises(MalformedAnswerError, match=why):
         read(event(choice({"tool_calls": calls}, finish)), DONE)
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter", "new"])
+def test_a_call_in_which_the_answer_is_cut_off_is_its_text_so_far(finish: str):
+    calls = [call(0, "1", "look", '{"at":1}'), call(1, "2", "find", '{"b": [')]
+    reason = "refusal" if finish == "content_filter" else "max_tokens"
+    body = {"choices": [{"message": {"tool_calls": calls}, "finish_reason": finish}]}
+    for pieces in (read(event(choice({"tool_calls": calls}, finish)), DONE), read_answer(json.dumps(body).encode())):
+        whole, cut, end = pieces
+        assert whole == ToolCallPiece(id="1", name="look", input={"at": 1})
+        assert cut == ToolCallPiece(id="2", name="find", input='{"b": [', cut=True)
+        assert isinstance(end, EndPiece)
+        assert end.reason == reason
+
+
+CUT_EARLY: dict[str, tuple[dict[str, Any], list[ToolCallPiece]]] = {
+    "before the arguments": (call(0, "1", "look", ""), [ToolCallPiece(id="1", name="look", input="", cut=True)]),
+    "before the name": (call(0, "1"), []),
+    "in the text of a custom tool": (
+        {"index": 0, "id": "1", "type": "custom", "custom": {"name": "run", "input": "{}"}},
+        [ToolCallPiece(id="1", name="run", input="{}", custom=True, cut=True)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CUT_EARLY)
+def test_a_call_may_be_cut_off_anywhere(name: str):
+    delta, pieces = CUT_EARLY[name]
+    assert read(event(choice({"tool_calls": [delta]}, "length")), DONE) == [*pieces, EndPiece(reason="max_tokens")]
+
+
+def delta(call_id: str, name: str, text: str = "", **more: Any) -> ToolCallDelta:
+    return ToolCallDelta(id=call_id, name=name, text=text, **more)
+
+
+LOOK, FIND = ToolCallPiece(id="1", name="look", input={"at": "a"}), ToolCallPiece(id="2", name="find", input={"b": [1]})
+STREAMED: dict[str, tuple[list[AnyPiece], list[AnyPiece]]] = {
+    "in pieces, by index": (
+        [
+            *(delta("1", "look", text) for text in ("", '{"at"', ': "a"}')),
+            LOOK,
+            *(delta("2", "find", text) for text in ("", '{"b": [1]}')),
+        ],
+        [FIND],
+    ),
+    "mixed": (
+        [
+            *(delta("1", "look"), delta("2", "find"), delta("2", "find", '{"b"'), delta("1", "look", '{"at": ')),
+            *(delta("1", "look", '"a"}'), delta("2", "find", ": [1]}")),
+        ],
+        [LOOK, FIND],
+    ),
+    "all at once": (
+        [
+            *(delta("1", "look"), delta("1", "look", '{"at": "a"}'), LOOK),
+            *(delta("2", "find"), delta("2", "find", '{"b": [1]}')),
+        ],
+        [FIND],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STREAMED)
+def test_calls_stream_as_they_arrive_and_are_complete_as_soon_as_that_is_known(name: str):
+    early, late = STREAMED[name]
+    events = [event(choice({"tool_calls": calls})) for calls in CALLS[name]]
+    assert read_all_pieces(*events, event(choice({}, "tool_calls")), DONE) == [
+        *early,
+        *late,
+        EndPiece(reason="tool_use"),
+    ]
+
+
+def test_a_call_begins_with_its_name_and_gets_an_id_if_it_has_none():
+    pieces = read_all_pieces(
+        event(choice({"tool_calls": [call(0, "1", None, '{"at":')]})),
+        event(choice({"tool_calls": [call(0, None, "look", "1}"), call(1, None, "find"), call(2, "1", "find")]})),
+        event(choice({}, "stop")),
+    )
+    assert pieces[:2] == [delta("1", "look"), delta("1", "look", '{"at":1}')]
+    ids = [piece.id for piece in pieces if isinstance(piece, ToolCallPiece)]
+    assert len(set(ids)) == 3
+    assert all(ids)
+    assert [piece.id for piece in pieces if isinstance(piece, ToolCallDelta)] == [ids[0], ids[0], *ids[1:]]
+
+
+def test_a_call_that_goes_on_after_its_end_is_malformed():
+    calls = [call(0, "1", "look", "{}"), call(1, "2", "find", "{}")]
+    late = event(choice({"tool_calls": [call(0, None, None, " ")]}))
+    assert len(calls_of(read(event(choice({"tool_calls": calls})), late, STOP))) == 2
+    with pytest.raises(MalformedAnswerError, match="after its end"):
+        read(event(choice({"tool_calls": calls})), event(choice({"tool_calls": [call(0, None, None, "{}")]})))
+
+
+def test_a_call_that_is_signed_from_its_start_comes_whole():
+    signed = {**call(0, "1", "look", "{}"), "extra_content": {"google": {"thought_signature": "seal"}}}
+    pieces = read_all_pieces(event(choice({"tool_calls": [signed]}, "tool_calls")), DONE)
+    assert pieces[0] == ToolCallPiece(id="1", name="look", input={}, signature="seal")
+    late = read_all_pieces(
+        event(choice({"tool_calls": [call(0, "1", "look", "")]})), event(choice({"tool_calls": [signed]}, "tool_calls"))
+    )
+    assert late[-2] == pieces[0]
+
+
+def test_a_custom_call_is_its_text():
+    parts = [{"name": "run", "input": ""}, {"input": "ls"}, {"input": " -l"}]
+    start = {"index": 0, "id": "1", "type": "custom"}
+    events = [
+        event(choice({"tool_calls": [{**(start if not place else {"index": 0}), "custom": part}]}))
+        for place, part in enumerate(parts)
+    ]
+    piece = ToolCallPiece(id="1", name="run", input="ls -l", custom=True)
+    assert read_all_pieces(*events, event(choice({}, "tool_calls"))) == [
+        *(delta("1", "run", text, custom=True) for text in ("", "ls", " -l")),
+        piece,
+        EndPiece(
+            reason="tool_use", parts=[f"choices[].message.tool_calls[].custom.{name}" for name in ("name", "input")]
+        ),
+    ]
+
+
+@pytest.mark.parametrize("finish", ["function_call", "stop"])
+def test_the_older_function_call_is_a_call(finish: str):
+    parts = [{"name": "look", "arguments": ""}, {"arguments": '{"at"'}, {"arguments": ': "a"}'}]
+    pieces = read(*(event(choice({"function_call": part})) for part in parts), event(choice({}, finish)), DONE)
+    assert calls_of(pieces) == [A]
+    assert pieces[-1] == EndPiece(reason="tool_use")
 
 
 @pytest.mark.parametrize(
@@ -276,7 +466,8 @@ def test_a_whole_answer_gives_the_same_pieces():
     pieces = list(read_answer(json.dumps(body).encode()))
     assert pieces[:2] == [ThinkingPiece(text="hm"), TextPiece(text="Hello")]
     assert calls_of(pieces) == [A, B]
-    assert pieces[-1] == EndPiece(reason="tool_use", usage={"input_tokens": 1})
+    parts = ["choices[].message.reasoning"]
+    assert pieces[-1] == EndPiece(reason="tool_use", usage={"input_tokens": 1}, parts=parts)
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"choices": []}', b"null"])
@@ -288,6 +479,243 @@ def test_a_body_without_an_answer_is_malformed(body: bytes):
 def test_an_error_in_place_of_a_whole_answer_is_reported():
     with pytest.raises(ReportedError):
         read_answer(b'{"error": {"message": "no"}}')
+
+
+SOURCE: dict[str, Any] = {"url": "https://a.test", "title": "A"}
+CITED = {"type": "url_citation", "url_citation": {**SOURCE, "content": "words", "start_index": 0, "end_index": 2}}
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+MORE: dict[str, tuple[dict[str, Any], list[AnyPiece]]] = {
+    "a citation": (
+        {"content": "so", "annotations": [CITED, {"type": "file", "file": {}}, "odd"]},
+        [
+            TextPiece(text="so"),
+            CitationPiece(url="https://a.test", title="A", quote="words", start=0, end=2, source=CITED),
+        ],
+    ),
+    "an image": ({"images": [IMAGE]}, [MediaPiece(media_type="image/png", data="AAAA", source=IMAGE)]),
+    "the address of an image": (
+        {"images": [{"image_url": "https://a.test/b"}, {"image_url": 1}]},
+        [MediaPiece(media_type="image/*", uri="https://a.test/b", source={"image_url": "https://a.test/b"})],
+    ),
+    "content in parts": (
+        {"content": [{"type": "text", "text": "a"}, IMAGE, {"type": "reference", "reference_ids": [1]}, "odd"]},
+        [TextPiece(text="a"), MediaPiece(media_type="image/png", data="AAAA", source=IMAGE)],
+    ),
+    "sound": (
+        {"audio": {"id": "s", "data": "UklGRg==", "transcript": "hi", "expires_at": 9}},
+        [MediaPiece(media_type="audio/wav", data="UklGRg==", transcript="hi", source={"id": "s", "expires_at": 9})],
+    ),
+    "sound of an unknown form": ({"audio": {"data": "AAAA"}}, [MediaPiece(media_type="audio/pcm", data="AAAA")]),
+    "reasoning in details": (
+        {"reasoning_details": [{"type": "reasoning.text", "text": "a"}, {"type": "reasoning.summary", "summary": "b"}]},
+        [ThinkingPiece(text="ab")],
+    ),
+    "reasoning in blocks": (
+        {
+            "reasoning_content": "abc",
+            "thinking_blocks": [
+                {"type": "thinking", "thinking": "ab", "signature": "s"},
+                {"type": "redacted_thinking", "data": "x"},
+                {"type": "thinking", "thinking": "c", "signature": ""},
+            ],
+        },
+        [
+            ThinkingPiece(text="ab", signature="s"),
+            ThinkingPiece(text="", signature="x", redacted=True),
+            ThinkingPiece(text="c"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_a_message_may_have_more_than_text(name: str):
+    message, pieces = MORE[name]
+    body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    assert list(read_answer(json.dumps(body).encode()))[:-1] == pieces
+    if "thinking_blocks" not in message:  # in a stream they come one by one
+        assert read(event(choice(message, "stop")))[:-1] == pieces
+
+
+BLOCK_STREAMS: dict[str, list[dict[str, Any]]] = {
+    "as Accord": [
+        {"reasoning_content": "a"},
+        {"reasoning_content": "b", "thinking_blocks": [{"type": "thinking", "thinking": "ab", "signature": "s"}]},
+        {"reasoning_content": "c", "thinking_blocks": [{"type": "thinking", "thinking": "c", "signature": "t"}]},
+    ],
+    "as LiteLLM": [
+        {"reasoning_content": "ab", "thinking_blocks": [{"type": "thinking", "thinking": "ab", "signature": ""}]},
+        {"thinking_blocks": [{"type": "thinking", "thinking": "", "signature": "s"}]},
+        {"reasoning_content": "c", "thinking_blocks": [{"type": "thinking", "thinking": "c", "signature": ""}]},
+        {"thinking_blocks": [{"type": "thinking", "thinking": "", "signature": "t"}]},
+    ],
+    "without other text": [
+        {"thinking_blocks": [{"type": "thinking", "thinking": "ab", "signature": "s"}]},
+        {"thinking_blocks": [{"type": "thinking", "thinking": "c", "signature": "t"}]},
+    ],
+}
+
+
+@pytest.mark.parametrize("name", BLOCK_STREAMS)
+def test_reasoning_in_streamed_blocks_comes_once_with_its_signatures(name: str):
+    pieces = read(*(event(choice(each)) for each in BLOCK_STREAMS[name]), STOP)
+    thoughts = [(piece.text, piece.signature) for piece in pieces if isinstance(piece, ThinkingPiece)]
+    assert "".join(text for text, _ in thoughts) == "abc"
+    assert [signature for _, signature in thoughts if signature] == ["s", "t"]
+    first = next(place for place, (_, signature) in enumerate(thoughts) if signature == "s")
+    assert "".join(text for text, _ in thoughts[: first + 1]) == "ab"
+
+
+def test_sound_in_pieces_is_one():
+    parts = [{"id": "s"}, {"data": "AAA="}, {"data": "AQ==", "transcript": "h"}, {"transcript": "i"}, {"expires_at": 9}]
+    pieces = read(*(event(choice({"audio": part})) for part in parts), STOP)
+    source = {"id": "s", "expires_at": 9}
+    assert pieces[0] == MediaPiece(media_type="audio/pcm", data="AAAB", transcript="hi", source=source)
+
+
+def test_pages_beside_the_answer_are_citations_of_it():
+    results = [{"url": "https://a.test", "title": "A", "snippet": "words"}, {"title": "no address"}]
+    more = {"citations": ["https://a.test", "https://b.test"], "search_results": results}
+    pieces = read(event({**choice({"content": "so"}), **more}), event({**choice({}, "stop"), **more}), DONE)
+    assert pieces[1:-1] == [
+        CitationPiece(url="https://a.test", title="A", quote="words", source=results[0]),
+        CitationPiece(url="https://b.test", source={"url": "https://b.test"}),
+    ]
+
+
+USAGES: dict[str, dict[str, Any]] = {
+    "in an event": {"choices": [], "usage": {"prompt_tokens": 3}},
+    "in a choice": {"choices": [{"index": 0, "delta": {}, "usage": {"prompt_tokens": 3}}]},
+    "beside it": {"choices": [{"index": 0, "delta": {}}], "x_groq": {"id": "r", "usage": {"prompt_tokens": 3}}},
+}
+
+
+@pytest.mark.parametrize("name", USAGES)
+def test_usage_is_found_by_the_reader_and_by_the_relay(name: str):
+    assert read(written("a"), STOP, event(USAGES[name]), DONE)[-1] == EndPiece(usage={"input_tokens": 3})
+    watcher = ChatWatcher()
+    watcher.note_event(msgspec.convert(USAGES[name], ChatEvent))
+    assert watcher.summary.usage == {"input_tokens": 3}
+
+
+@pytest.mark.parametrize(
+    ("usage", "counts"),
+    [
+        ({"prompt_cache_hit_tokens": 2, "prompt_cache_miss_tokens": 1}, {"cached_input_tokens": 2}),
+        ({"prompt_cache_hit_tokens": 2, "prompt_tokens_details": {"cached_tokens": 3}}, {"cached_input_tokens": 3}),
+        ({"cache_read_input_tokens": 2, "cache_creation_input_tokens": 1}, {"cached_input_tokens": 2, "cache_write_tokens": 1}),
+        ({"reasoning_tokens": 4}, {"reasoning_tokens": 4}),
+    ],
+)  # fmt: skip
+def test_each_name_of_a_count_is_known(usage: dict[str, Any], counts: dict[str, int]):
+    assert read(event({**choice({}, "stop"), "usage": usage}))[-1] == EndPiece(usage=counts)
+
+
+def test_the_tier_is_that_of_the_last_event():
+    assert read(
+        event({**choice({}), "service_tier": "auto"}), event({**choice({}, "stop"), "service_tier": "flex"})
+    ) == [EndPiece(service_tier="flex")]
+
+
+def test_an_event_of_another_kind_is_a_part():
+    end = read_all_pieces(b"event: ping\ndata: {}\n\n", event({"new": 1}), written("a"), STOP)[-1]
+    assert isinstance(end, EndPiece)
+    assert end.parts == ["event.ping", "new"]
+
+
+def test_an_alternative_answer_is_a_part():
+    more = [{"index": 0, "delta": {"content": "a"}}, {"index": 1, "delta": {"content": "b"}}]
+    end = read_all_pieces(event({"choices": more}), STOP)[-1]
+    assert isinstance(end, EndPiece)
+    assert end.parts == [OTHER_ANSWER]
+    whole = [{"message": {"content": each}, "finish_reason": "stop"} for each in ("a", "b")]
+    assert read_answer(json.dumps({"choices": whole}).encode()) == [
+        TextPiece(text="a"),
+        EndPiece(parts=[OTHER_ANSWER]),
+    ]
+
+
+PLAIN_FUNCTIONS: list[dict[str, str]] = [{"name": "f"}, {"name": "g", "arguments": "{}"}, {"arguments": " "}]
+PLAIN_CALLS = st.builds(call, st.integers(0, 1), st.sampled_from(["1", "2", None]), st.just(None)).flatmap(
+    lambda start: st.sampled_from(PLAIN_FUNCTIONS).map(lambda function: {**start, "function": function})
+)
+PLAIN_MEMBERS: dict[str, st.SearchStrategy[Any]] = {
+    "content": st.sampled_from(["a", "", None]),
+    "reasoning": st.sampled_from(["b", "", None]),
+    "reasoning_content": st.sampled_from(["c", None]),
+    "role": st.just("assistant"),
+    "tool_calls": st.lists(PLAIN_CALLS, max_size=2),
+}
+PLAIN: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries({}, optional=PLAIN_MEMBERS)
+HEAD_MEMBERS = ("model", "provider", "system_fingerprint", "service_tier", "obfuscation")
+HEADS: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
+    st.sampled_from(HEAD_MEMBERS), st.sampled_from(["x", "y", None]), max_size=3
+)
+
+
+@given(st.lists(st.tuples(PLAIN, HEADS), max_size=6))
+def test_plain_events_are_read_as_those_that_are_read_closely(events: list[tuple[dict[str, Any], dict[str, Any]]]):
+    outcomes: list[Any] = []
+    for more in ({}, {"not known": None}):  # what has more members than plain events may have is read closely
+        try:
+            pieces = read_all_pieces(*(event({**choice(delta), **head, **more}) for delta, head in events), STOP)
+            outcomes.append(
+                [piece.model_copy(update={"id": ""}) if "call" in piece.type else piece for piece in pieces]
+            )
+        except MalformedAnswerError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_total_that_is_not_the_sum_is_a_part():
+    for total, parts in ((3, []), (9, [OTHER_TOTAL])):
+        usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": total}
+        end = read_all_pieces(event({**choice({}, "stop"), "usage": usage}))[-1]
+        assert isinstance(end, EndPiece)
+        assert end.parts == parts
+
+
+@pytest.mark.parametrize("mark", [b"[DONE", b"[DONE]1", b"DONE"])
+def test_only_the_end_mark_is_the_end_mark(mark: bytes):
+    with pytest.raises(MalformedAnswerError):
+        read(written("a"), b"data: " + mark + b"\n\n")
+
+
+def test_a_dialect_has_its_own_words():
+    class OtherCodec(ChatCodec):
+        dialect = ChatDialect(
+            end_mark=b"<end>",
+            reasons={"fin": "end_turn"},
+            failed_ends={"bad": Failure.OVERLOADED},
+            usage={"in": "input_tokens"},
+            reasoning=("thought",),
+        )
+
+    codec = OtherCodec()
+    reader, watcher = codec.answer_reader(), codec.watcher()
+    assert reader.feed(ServerEvent(json.dumps(choice({"thought": "hm"})).encode())) == [ThinkingPiece(text="hm")]
+    ended = {**choice({}, "fin"), "usage": {"in": 3}}
+    reader.feed(ServerEvent(json.dumps(ended).encode()))
+    whole = {"choices": [{"message": {"thought": "hm"}, "finish_reason": "fin"}], "usage": {"in": 3}}
+    read_whole = codec.read_answer(json.dumps(whole).encode())
+    assert read_whole[0] == ThinkingPiece(text="hm")
+    for end in (reader.feed(ServerEvent(b"<end>"))[-1], read_whole[-1]):
+        assert isinstance(end, EndPiece)
+        assert (end.reason, end.usage) == ("end_turn", {"input_tokens": 3})
+    watcher.note_event(msgspec.convert(ended, ChatEvent))
+    assert watcher.is_end_mark(b"<end>")
+    assert not watcher.is_end_mark(b"[DONE]")
+    assert watcher.summary.usage == {"input_tokens": 3}
+    watcher.note_event(msgspec.convert(choice({}, "bad"), ChatEvent))
+    assert watcher.summary.failure is not None
+    assert watcher.summary.failure.failure is Failure.OVERLOADED
+
+
+def test_a_stream_is_not_complete_while_another_answer_goes_on():
+    watcher = ChatWatcher()
+    for index, finish in ((0, "stop"), (1, None)):
+        watcher.note_event(msgspec.convert({"choices": [{"index": index, "finish_reason": finish}]}, ChatEvent))
+    assert not watcher.summary.is_complete
 
 
 def test_probabilities_of_tokens_come_with_the_end():
@@ -307,10 +735,18 @@ def test_probabilities_of_tokens_come_with_the_end():
     ]
 
 
+def test_probabilities_keep_half_characters_and_say_which_are_of_a_refusal():
+    half = {"token": "\\xf0", "logprob": -1.0, "bytes": [240]}
+    lists = {"content": [half], "refusal": [{"token": "no", "logprob": -2.0, "bytes": [110, 111]}]}
+    end = read(event(choice({}, "stop", logprobs=lists)))[-1]
+    assert isinstance(end, EndPiece)
+    assert end.logprobs == [half, {"token": "no", "logprob": -2.0, "refusal": True}]
+
+
 @pytest.mark.parametrize(
     ("requested", "fields"),
     [(True, {"logprobs": True}), (3, {"logprobs": True, "top_logprobs": 3}), (False, {"logprobs": False})],
 )
 def test_probabilities_are_requested_with_or_without_a_number(requested: object, fields: dict[str, object]):
-    body = OpenAiChat().request(WorkOrder(parameters={"logprobs": requested}), "m").body or {}
+    body = ChatCodec().write_request(WorkOrder(parameters={"logprobs": requested}), "m").body or {}
     assert {name: value for name, value in body.items() if "logprobs" in name} == fields

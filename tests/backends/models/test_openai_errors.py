@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.backends.failure import FAILURE_RULES, EndpointError, Failure
-from accord.backends.openai.endpoint import read_error
+from accord.apis.failure import FAILURE_RULES, EndpointError, Failure
+from accord.apis.openai.endpoint import read_error
 
 
 def error(message: str = "secret", **fields: Any) -> dict[str, Any]:

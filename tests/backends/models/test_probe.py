@@ -7,7 +7,7 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
-from accord.backends.failure import EndpointError, Failure, FailureReport
+from accord.apis.failure import EndpointError, Failure, FailureReport
 from accord.backends.probe import (
     ProbeFinding,
     ProbeQuestion,

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 import trustme
 
-from accord.backends.failure import EndpointError, Failure
+from accord.apis.failure import EndpointError, Failure
 from accord.backends.model import ModelBackend
 from accord.backends.upstream_aiohttp import find_target
 from accord.engine import RunningTurn

@@ -11,12 +11,12 @@ from typing import Any, cast
 import pytest
 import trustme
 
+from accord.apis.failure import Failure
 from accord.backends import upstream_connection
-from accord.backends.failure import Failure
 from accord.backends.upstream import UpstreamError, UpstreamRequest, UpstreamTimeouts
 from accord.backends.upstream_direct import DirectUpstream
 from accord.version import package_version
-from tests.backends.models.test_upstream_connection import LOOPS, within
+from tests.backends.models.test_upstream_connection import LOOPS, read_all, within
 from tests.client.faulty_server import END, STREAM_HEAD, Do, FaultyServer, Step, chunk, in_turn, whole
 
 TIMES = UpstreamTimeouts(5.0, 5.0, 5.0)
@@ -35,7 +35,7 @@ def talk(url: str, body: bytes | None = b"{}", **headers: str) -> UpstreamReques
 async def body_of(upstream: DirectUpstream, request: UpstreamRequest) -> bytes:
     reply = await upstream.send(request)
     try:
-        return await reply.read_all(64 << 20)
+        return await read_all(reply)
     finally:
         await reply.close()
 

@@ -5,11 +5,12 @@ from typing import Any, Final
 
 import msgspec
 
-from accord.backends.evidence import Layer
-from accord.backends.failure import FailureReport, failure_by_status
-from accord.backends.model_api import ApiRequest, MalformedAnswerError
+from accord.apis.codec import ApiRequest, MalformedAnswerError
+from accord.apis.failure import FailureReport, failure_by_status
 from accord.core.sse import ServerEvent
+from accord.core.work.evidence import Layer
 from accord.wire.conversation import TextPart
+from accord.wire.disposition import Api
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
 
 
@@ -25,6 +26,7 @@ class ToyApi:
     """POST /talk answers with events `{"text": …}` and a last one `{"end": true}`; unstreamed, with one such object."""
 
     def __init__(self) -> None:
+        self.api: Final = Api.OTHER
         self.name: Final = "toy API"
         self.base_url: Final = None
         self.supported: Final[Mapping[str, str]] = {"streaming": "native"}
@@ -33,7 +35,7 @@ class ToyApi:
     def headers(self, key: str | None) -> dict[str, str]:
         return {} if key is None else {"authorization": f"Bearer {key}"}
 
-    def request(self, order: WorkOrder, model: str) -> ApiRequest:
+    def write_request(self, order: WorkOrder, model: str) -> ApiRequest:
         parts = [part for message in order.conversation.messages for part in message.content]
         words = [part.text for part in parts if isinstance(part, TextPart)]
         return ApiRequest("/talk", {"model": model, "words": words, "stream": order.stream})
@@ -55,7 +57,9 @@ class ToyApi:
 
 
 class ToyReader:
-    """The state of one answer."""
+    """The state of one answer; the API does not name its model."""
+
+    model: str | None = None
 
     def feed(self, event: ServerEvent) -> Sequence[AnyPiece]:
         written = _said(event.data)

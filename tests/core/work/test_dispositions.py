@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from accord.core.work.dispositions import without_fields
+from accord.core.work.fields import values_at
 
 MARK = {"type": "ephemeral"}
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
@@ -72,6 +73,20 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"messages": [{"role": "assistant", "reasoning": "r"}]},
         {"messages": [{"role": "assistant"}]},
     ),
+    "of one role": (
+        "messages[assistant].content[].prompt_cache_breakpoint",
+        {
+            "messages": [
+                {"role": role, "content": [{"prompt_cache_breakpoint": MARK}]} for role in ("user", "assistant")
+            ]
+        },
+        {
+            "messages": [
+                {"role": "user", "content": [{"prompt_cache_breakpoint": MARK}]},
+                {"role": "assistant", "content": [{}]},
+            ]
+        },
+    ),
     "what has no place": ("tools[].other", {"tools": [{"name": "t", "x": 1}]}, {"tools": [{"name": "t", "x": 1}]}),
 }
 
@@ -82,3 +97,10 @@ def test_each_field_is_left_out_where_it_is_and_nothing_else(case: tuple[str, di
     before = repr(body)
     assert without_fields(body, [name]) == left
     assert repr(body) == before
+
+
+@pytest.mark.parametrize(("role", "values"), [("", [1, 2, 3]), ("user", [1]), ("assistant", [2, 3]), ("tool", [])])
+def test_the_values_of_a_field_may_be_those_of_one_role(role: str, values: list[int]):
+    contents = [("user", [{"x": 1}]), ("assistant", [{"x": 2}, {"y": 0}]), ("tool", "x"), ("assistant", [{"x": 3}])]
+    body = {"messages": [*({"role": name, "content": content} for name, content in contents), "x"]}
+    assert values_at(body, f"messages[{role}].content[].x") == values

@@ -11,10 +11,11 @@ from typing import Final
 
 import pytest
 
-from accord.backends.anthropic import AnthropicMessages
+from accord.apis.chat.codec import ChatCodec
+from accord.apis.codec import ModelApi
+from accord.apis.messages.codec import MessagesCodec
+from accord.apis.responses.codec import ResponsesCodec
 from accord.backends.model import Endpoint, ModelBackend
-from accord.backends.model_api import ModelApi
-from accord.backends.openai import OpenAiChat, OpenAiResponses
 from accord.backends.upstream_aiohttp import AiohttpUpstream
 from accord.ports import SystemClock
 from accord.wire.conversation import Conversation
@@ -60,11 +61,11 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("api", "base", "stream"),
     [
-        (OpenAiChat, "/v1", True),
-        (OpenAiChat, "/v1", False),
-        (OpenAiResponses, "/v1", False),
-        (AnthropicMessages, "", True),
-        (AnthropicMessages, "", False),
+        (ChatCodec, "/v1", True),
+        (ChatCodec, "/v1", False),
+        (ResponsesCodec, "/v1", False),
+        (MessagesCodec, "", True),
+        (MessagesCodec, "", False),
     ],
 )
 def test_each_api_is_answered(url: str, api: Callable[[], ModelApi], base: str, *, stream: bool):

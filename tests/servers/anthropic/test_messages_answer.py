@@ -1,37 +1,32 @@
-"""Answers and errors of the Messages API: exact bodies and events, and the backend's own reader reads them back."""
+"""Answers and errors of the Messages API: exact bodies and events."""
 
 import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from accord.backends.anthropic import AnthropicMessages
-from accord.backends.anthropic.answer import BY_KIND
-from accord.backends.model_api import ReportedError
+from accord.apis.codec import AnswerLabels, ReportedError, ServedApi
+from accord.apis.messages.codec import MessagesCodec
+from accord.apis.messages.read_answer import BY_KIND
+from accord.apis.messages.write_answer import MAX_DETAILS_BYTES, usage_counts
 from accord.core.sse import EventDecoder
-from accord.core.work.conversation import assistant_message
 from accord.errors import ERROR_FACTS, AccordError, BackendError, ErrorCode, RefusedError
-from accord.servers.anthropic.answer import MAX_DETAILS_BYTES, MessagesTranslation, usage_counts
-from accord.servers.translation import AnswerLabels, Translation
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
-from tests.backends.models.anthropic_reverse import read
-from tests.laws import examples
+from tests.backends.models.message_streams import read
 
-API: Translation = MessagesTranslation()
-REQUEST = API.parse({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello."}]})
+API: ServedApi = MessagesCodec()
+REQUEST = API.read_request({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello."}]})
 LABELS = AnswerLabels("0" * 32, 5, "claude-test", {"backend": "b"})
 MESSAGE = {"id": f"msg_{'0' * 32}", "type": "message", "role": "assistant", "model": "claude-test"}
 USAGE = {"input_tokens": 9, "output_tokens": 4}
 
 
 def whole(*pieces: AnyPiece) -> dict[str, Any]:
-    return API.whole(REQUEST, LABELS, [pieces])
+    return API.write_answer(REQUEST, LABELS, [pieces])
 
 
 def streamed(*pieces: AnyPiece) -> bytes:
-    writer = API.stream(REQUEST, LABELS)
+    writer = API.answer_writer(REQUEST, LABELS)
     return writer.start() + b"".join(map(writer.write, pieces)) + writer.finish()
 
 
@@ -196,40 +191,6 @@ def test_an_answer_without_its_end_is_not_an_answer():
         whole(TextPiece(text="a"))
 
 
-TEXTS = st.sampled_from(["a", " ", "ß世👋", "\n\n", "\r", "\u2028", '"}', "\\", "data: x"])
-PIECES = st.lists(
-    st.builds(TextPiece, text=TEXTS)
-    | st.builds(ThinkingPiece, text=TEXTS, signature=st.none() | TEXTS)
-    | st.builds(ThinkingPiece, text=st.just(""), signature=TEXTS, redacted=st.booleans())
-    | st.builds(
-        ToolCallPiece, id=TEXTS, name=TEXTS, input=st.dictionaries(TEXTS, TEXTS | st.integers(0, 9), max_size=2)
-    ),
-    max_size=6,
-)
-COUNTS = st.integers(0, 99)
-ENDS = st.builds(
-    EndPiece,
-    reason=st.sampled_from(["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"]),
-    stop_sequence=st.none() | TEXTS,
-    model=st.just("claude-test"),
-    usage=st.fixed_dictionaries(
-        {"input_tokens": st.integers(198, 999), "output_tokens": COUNTS},
-        optional={"cached_input_tokens": COUNTS, "cache_write_tokens": COUNTS, "reasoning_tokens": COUNTS},
-    ),
-)
-
-
-@settings(max_examples=examples(60))
-@given(PIECES, ENDS, st.integers(1, 99))
-def test_the_backends_reader_reads_the_same_pieces_streamed_and_whole(pieces: list[AnyPiece], end: EndPiece, size: int):
-    message = assistant_message(pieces)
-    sent = streamed(*pieces, end)
-    back = read(sent[place : place + size] for place in range(0, len(sent), size))
-    assert (assistant_message(back), back[-1]) == (message, end)
-    back = list(AnthropicMessages().read_answer(json.dumps(whole(*pieces, end)).encode()))
-    assert (assistant_message(back), back[-1]) == (message, end)
-
-
 KINDS: dict[ErrorCode, str] = {
     ErrorCode.PARSE_ERROR: "invalid_request_error",
     ErrorCode.INVALID_MESSAGE: "invalid_request_error",
@@ -261,23 +222,23 @@ KINDS: dict[ErrorCode, str] = {
 @pytest.mark.parametrize(("code", "kind"), KINDS.items())
 def test_each_error_code_has_its_type_which_the_backends_reader_knows(code: ErrorCode, kind: str):
     error = RefusedError("No.", code, {"field": "messages"})
-    written = API.error_body(error, "req_1")
+    written = API.write_error(error, "req_1")
     assert written == {
         "type": "error",
         "error": {"type": kind, "message": "No."},
         "request_id": "req_1",
         "accord": {"code": code, "details": {"field": "messages"}},
     }
-    assert events(API.error_event(error, "req_1")) == [written | {"type": "error"}]
+    assert events(API.write_error_event(error, "req_1")) == [written | {"type": "error"}]
     with pytest.raises(ReportedError) as caught:
-        read([API.error_event(error, "req_1")])
+        read([API.write_error_event(error, "req_1")])
     assert caught.value.report.code == kind
     assert kind in BY_KIND
 
 
 def test_every_error_code_has_a_type_that_the_api_knows():
     for code in ERROR_FACTS:
-        assert API.error_body(RefusedError("No.", code, {}), "r")["error"]["type"] in BY_KIND
+        assert API.write_error(RefusedError("No.", code, {}), "r")["error"]["type"] in BY_KIND
 
 
 @pytest.mark.parametrize(
@@ -289,11 +250,11 @@ def test_every_error_code_has_a_type_that_the_api_knows():
     ],
 )  # fmt: skip
 def test_the_details_of_an_error_are_included_while_they_are_small(error: AccordError, accord: dict[str, Any]):
-    assert API.error_body(error, "r")["accord"] == accord
+    assert API.write_error(error, "r")["accord"] == accord
 
 
 @pytest.mark.parametrize("named", [{"field": "thread"}, {"field": "container", "fields": ["container", "thread"]}])
 def test_a_refused_thread_is_reported_so_that_the_sdk_sends_the_whole_conversation(named: dict[str, Any]):
     error = RefusedError("No backend keeps threads.", ErrorCode.CAPABILITY_UNSUPPORTED, named)
     details = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
-    assert API.error_body(error, "r")["error"]["details"] == details
+    assert API.write_error(error, "r")["error"]["details"] == details

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.backends.anthropic import AnthropicMessages
-from accord.core.work.fields import Api, BackendApi, Disposition, row_of
-from accord.servers.anthropic.request import count_request, parse_request
+from accord.apis.messages.codec import MessagesCodec
+from accord.apis.messages.read_request import count_request, parse_request
+from accord.core.work.fields import Api, Disposition, row_of
 from tests.laws import examples
 
 Json = dict[str, Any]
@@ -112,7 +112,7 @@ def bodies(draw: st.DrawFn) -> Json:
 
 def written(body: Json) -> Any:
     """The request of the same API that the order of this body becomes."""
-    return AnthropicMessages().request(parse_request(body).order, body["model"]).body
+    return MessagesCodec().write_request(parse_request(body).order, body["model"]).body
 
 
 @settings(max_examples=examples(100))
@@ -124,8 +124,8 @@ def test_a_request_whose_fields_are_native_is_the_same_after_a_round_trip(body: 
     for name in parse_request(body).fields:
         row = row_of(Api.MESSAGES, name)
         assert row.name != "*", f"{name} is a row of the table"
-        assert row.cells[BackendApi.MESSAGES] is Disposition.NATIVE
-        assert BackendApi.MESSAGES not in row.only_unchanged
+        assert row.cells[Api.MESSAGES] is Disposition.NATIVE
+        assert Api.MESSAGES not in row.only_unchanged
 
 
 ADDED_BLOCKS: list[tuple[Json, str]] = [
@@ -133,10 +133,9 @@ ADDED_BLOCKS: list[tuple[Json, str]] = [
     ({"type": "container_upload", "file_id": "f"}, "messages[].content[].other"),
     ({"type": "image", "source": {"type": "file", "file_id": "f"}}, "messages[].content[].image.file_id"),
     ({"type": "document", "source": {"type": "file", "file_id": "f"}}, "messages[].content[].document.file_id"),
-    ({"type": "document", "source": {"type": "url", "url": "u"}}, "messages[].content[].document.address"),
 ]
 ADDED_MEMBERS: list[tuple[Json, str]] = [
-    ({"metadata": {"user_id": "u"}}, "metadata"),
+    ({"metadata": {"user_id": "u"}}, "metadata.user_id"),
     ({"cache_control": {"type": "ephemeral"}}, "cache_control"),
     ({"container": "c"}, "container"),
     ({"context_management": {"edits": []}}, "context_management"),
@@ -153,7 +152,7 @@ def test_a_block_that_an_order_cannot_hold_is_reported_and_changes_nothing_else(
     request = parse_request(body)
     assert request.order == order
     assert name in request.fields
-    assert BackendApi.MESSAGES in row_of(Api.MESSAGES, name).only_unchanged
+    assert Api.MESSAGES in row_of(Api.MESSAGES, name).only_unchanged
 
 
 @pytest.mark.parametrize(("added", "name"), ADDED_MEMBERS)
@@ -164,7 +163,7 @@ def test_a_member_that_an_order_cannot_hold_is_reported_and_changes_nothing_else
     assert request.order == parse_request(body).order
     assert request.fields == (*parse_request(body).fields, name)
     assert request.body == {**body, **added}
-    assert BackendApi.MESSAGES in row_of(Api.MESSAGES, name).only_unchanged
+    assert Api.MESSAGES in row_of(Api.MESSAGES, name).only_unchanged
 
 
 @settings(max_examples=examples(30))

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from accord.apis.messages.codec import MessagesCodec
+from accord.apis.messages.read_request import count_request
 from accord.core.work.fields import TABLE, Api
 from accord.errors import ErrorCode, RefusedError
-from accord.servers.anthropic.answer import MessagesTranslation
-from accord.servers.anthropic.request import count_request
 from accord.wire.work import WorkOrder
 
-API = MessagesTranslation()
+API = MessagesCodec()
 MARK = {"type": "ephemeral"}
 HELLO = {"role": "user", "content": "Hello."}
 TOOL = {"name": "look_up", "description": "Looks up.", "input_schema": {"type": "object"}}
@@ -26,12 +26,12 @@ def body(**members: Any) -> dict[str, Any]:
 
 def fields_of(**members: Any) -> tuple[str, ...]:
     """The rows that these members use, without the one of `max_tokens`."""
-    return API.parse(body(**members)).fields[1:]
+    return API.read_request(body(**members)).fields[1:]
 
 
 def order(**members: Any) -> dict[str, Any]:
     """The fields of the order that say something, as JSON; the limit of tokens is left out."""
-    made = API.parse(body(**members)).order
+    made = API.read_request(body(**members)).order
     assert WorkOrder.model_validate(made.dump()) == made, "what is built without validation is valid"
     dumped = made.dump()
     del dumped["parameters"]["max_tokens"]
@@ -44,7 +44,7 @@ def parts_of(*blocks: Any, role: str = "user") -> list[dict[str, Any]]:
 
 
 def test_the_smallest_request_is_one_message_of_the_user():
-    request = API.parse(body())
+    request = API.read_request(body())
     assert (request.api, request.model, request.fields, request.answers) == (Api.MESSAGES, "m", ("max_tokens",), 1)
     assert request.order.parameters == {"max_tokens": 9}
     assert order() == {
@@ -118,7 +118,7 @@ BLOCKS: list[tuple[str, dict[str, Any], list[dict[str, Any]], list[str]]] = [
     (
         "user",
         {"type": "document", "source": {"type": "url", "url": "https://example.org/a.pdf"}},
-        [],
+        [{"type": "resource", "uri": "https://example.org/a.pdf", "media_type": "application/pdf", "data": ""}],
         [f"{CONTENT}document", f"{CONTENT}document.address"],
     ),
     (
@@ -143,6 +143,12 @@ BLOCKS: list[tuple[str, dict[str, Any], list[dict[str, Any]], list[str]]] = [
     ),
     (
         "assistant",
+        {"type": "image", "source": PNG},
+        [{"type": "image", "media_type": "image/png", "data": "aGk="}],
+        [f"{CONTENT}image", f"{CONTENT}media"],
+    ),
+    (
+        "assistant",
         {"type": "thinking", "thinking": "Hm.", "signature": "s"},
         [{"type": "thinking", "text": "Hm.", "signature": "s"}],
         [f"{CONTENT}thinking"],
@@ -151,7 +157,7 @@ BLOCKS: list[tuple[str, dict[str, Any], list[dict[str, Any]], list[str]]] = [
         "assistant",
         {"type": "thinking", "thinking": "Hm.", "signature": ""},
         [{"type": "thinking", "text": "Hm."}],
-        [f"{CONTENT}thinking"],
+        [f"{CONTENT}thinking", f"{CONTENT}thinking.unsigned"],
     ),
     (
         "assistant",
@@ -186,12 +192,12 @@ RESULTS: list[tuple[Any, list[dict[str, Any]], list[str]]] = [
     (
         [{"type": "image", "source": PNG}],
         [{"type": "image", "media_type": "image/png", "data": "aGk="}],
-        [f"{CONTENT}image"],
+        [f"{CONTENT}image", f"{CONTENT}tool_result.media"],
     ),
     (
         [{"type": "document", "source": PDF}],
         [{"type": "resource", "uri": "", "media_type": "application/pdf", "data": "aGk="}],
-        [f"{CONTENT}document"],
+        [f"{CONTENT}document", f"{CONTENT}tool_result.media"],
     ),
     ([{"type": "tool_reference", "tool_name": "look_up"}], [text("look_up")], [f"{CONTENT}tool_reference"]),
     ([{"type": "search_result", "source": "s"}], [], [f"{CONTENT}other"]),
@@ -224,19 +230,19 @@ def test_system_messages_stay_where_they_are_and_the_system_prompt_comes_first()
         ],
         system=[text("You are kind."), text("Today is Monday.", cache_control=MARK)],
     )
-    request = API.parse(members)
+    request = API.read_request(members)
     assert [message.dump() for message in request.order.conversation.messages] == [
         {"role": "system", "content": [text("You are kind."), text("Today is Monday.", cache_control=MARK)]},
         {"role": "user", "content": [text("Hello.")]},
         {"role": "system", "content": [text("Be brief.", cache_control=MARK)]},
         {"role": "system", "content": []},
     ]
-    assert request.fields == ("max_tokens", "*.cache_control", "messages[].other", "system")
+    assert request.fields == ("max_tokens", "*.cache_control", "messages[].system", "messages[].other", "system")
 
 
 @pytest.mark.parametrize(("system", "count"), [("", 0), ([], 0), (None, 0), ("Be kind.", 1)])
 def test_an_empty_system_prompt_is_none(system: Any, count: int):
-    request = API.parse(body(system=system))
+    request = API.read_request(body(system=system))
     assert [message.role for message in request.order.conversation.messages] == ["system"] * count + ["user"]
     assert ("system" in request.fields) is bool(count)
 
@@ -247,23 +253,29 @@ MEMBERS: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
     ({"temperature": 0.5, "top_p": 1, "top_k": 3}, {"parameters": {"temperature": 0.5, "top_p": 1, "top_k": 3}}, ["temperature", "top_p", "top_k"]),
     ({"stop_sequences": ["a", "b"]}, {"stop_sequences": ["a", "b"]}, ["stop_sequences"]),
     ({"stop_sequences": []}, {}, []),
-    ({"metadata": {"user_id": "u"}, "service_tier": "standard_only"}, {}, ["metadata", "service_tier"]),
+    ({"metadata": {"user_id": "u"}, "service_tier": "standard_only"}, {}, ["metadata.user_id", "service_tier"]),
+    ({"metadata": {"own": "u"}}, {}, ["metadata"]),
     ({"container": "c", "thread": {"type": "create"}}, {}, ["container", "thread"]),
     ({"cache_control": MARK}, {}, ["cache_control"]),
     ({"context_management": {"edits": []}, "never_heard_of": 1, "nothing": None}, {}, ["context_management", "never_heard_of"]),
-    ({"thinking": {"type": "disabled"}}, {}, []),
-    ({"thinking": {"type": "adaptive"}}, {"parameters": {"reasoning": {}}}, ["thinking"]),
-    ({"thinking": {"type": "adaptive", "display": "summarized"}}, {"parameters": {"reasoning": {"summary": "auto"}}}, ["thinking"]),
-    ({"thinking": {"type": "adaptive", "display": "omitted"}}, {"parameters": {"reasoning": {}}}, ["thinking", "thinking.other"]),
-    ({"thinking": {"type": "adaptive", "block_binding": {"a": 1}}}, {"parameters": {"reasoning": {}}}, ["thinking", "thinking.other"]),
-    ({"thinking": {"type": "between_tools"}}, {"parameters": {"reasoning": {}}}, ["thinking", "thinking.other"]),
-    ({"thinking": {"type": "enabled", "budget_tokens": 2048}}, {"parameters": {"reasoning": {"max_tokens": 2048}}}, ["thinking"]),
+    ({"thinking": {"type": "disabled"}}, {"reasoning": {"enabled": False}}, ["thinking"]),
+    ({"thinking": {"type": "adaptive"}}, {"reasoning": {"enabled": True}}, ["thinking"]),
+    ({"thinking": {"type": "adaptive", "display": "summarized"}}, {"reasoning": {"enabled": True, "summary": "auto"}}, ["thinking", "thinking.display"]),
+    ({"thinking": {"type": "adaptive", "display": "omitted"}}, {"reasoning": {"enabled": True}}, ["thinking", "thinking.other"]),
+    ({"thinking": {"type": "adaptive", "block_binding": {"a": 1}}}, {"reasoning": {"enabled": True}}, ["thinking", "thinking.other"]),
+    ({"thinking": {"type": "between_tools"}}, {"reasoning": {"enabled": True}}, ["thinking", "thinking.other"]),
+    ({"thinking": {"type": "enabled", "budget_tokens": 2048}}, {"reasoning": {"enabled": True, "max_tokens": 2048}}, ["thinking"]),
     (
         {"thinking": {"type": "enabled", "budget_tokens": 2048}, "output_config": {"effort": "low"}},
-        {"parameters": {"reasoning": {"max_tokens": 2048, "effort": "low"}}},
+        {"reasoning": {"enabled": True, "max_tokens": 2048, "effort": "low"}},
         ["thinking", "output_config.effort"],
     ),
-    ({"output_config": {"effort": "max"}}, {"parameters": {"reasoning": {"effort": "max", "enabled": False}}}, ["output_config.effort"]),
+    ({"output_config": {"effort": "max"}}, {"reasoning": {"effort": "max"}}, ["output_config.effort"]),
+    (
+        {"output_config": {"effort": "max"}, "thinking": {"type": "disabled"}},
+        {"reasoning": {"effort": "max", "enabled": False}},
+        ["output_config.effort", "thinking", "output_config.effort.alone"],
+    ),
     (
         {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}, "task_budget": {"total": 1}, "effort": None}},
         {"response_schema": SCHEMA},
@@ -312,27 +324,27 @@ def test_each_member_becomes_its_fields_and_uses_its_rows(
 
 def test_the_tables_of_this_file_use_every_nested_row():
     used = {row for *_, rows in (*BLOCKS, *RESULTS, *MEMBERS) for row in rows}
-    used |= {f"{CONTENT}tool_result", "max_tokens", "system"}
+    used |= {f"{CONTENT}tool_result", "max_tokens", "system", "messages[].system"}
     nested = {name for name in TABLE[Api.MESSAGES] if "." in name or "[" in name}
     assert nested <= used
 
 
 def test_accords_member_is_taken_out_of_the_body():
     sent = body(accord={"policy": "strict"}, other=1)
-    request = API.parse(sent)
+    request = API.read_request(sent)
     assert (request.accord, request.body) == ({"policy": "strict"}, body(other=1))
     assert request.fields == ("max_tokens", "other")
     assert "accord" in sent
-    assert API.parse(body()).accord == {}
+    assert API.read_request(body()).accord == {}
 
 
 def test_a_request_to_count_needs_no_limit():
     members = {"model": "m", "messages": [HELLO], "tools": [TOOL]}
     request = count_request(members)
-    assert request.order == API.parse_count(members).order
+    assert request.order == API.read_count_request(members).order
     assert (request.fields, request.order.parameters) == (("tools",), {})
     with pytest.raises(RefusedError, match="max_tokens: expected a number of tokens"):
-        API.parse(members)
+        API.read_request(members)
 
 
 PRIVATE = "private words"
@@ -344,6 +356,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         ({"max_tokens": "9"}, "max_tokens", "a whole number"),
         ({"max_tokens": True}, "max_tokens", "a whole number"),
         ({"max_tokens": -1}, "max_tokens", "a whole number"),
+        ({"max_tokens": 0}, "max_tokens", "a number of tokens from 1"),
         ({"messages": None}, "messages", "a list of messages"),
         ({"messages": {}}, "messages", "a list"),
         ({"messages": [PRIVATE]}, "messages[0]", "an object"),
@@ -395,7 +408,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
 @pytest.mark.parametrize(("members", "field", "expected"), WRONG)
 def test_each_wrong_shape_is_refused_with_its_path(members: dict[str, Any], field: str, expected: str):
     with pytest.raises(RefusedError) as caught:
-        API.parse(body(**members))
+        API.read_request(body(**members))
     assert (caught.value.code, caught.value.details) == (ErrorCode.INVALID_MESSAGE, {"field": field})
     assert caught.value.message.startswith(f"{field}: expected ")
     assert expected in caught.value.message

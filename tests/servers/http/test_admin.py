@@ -192,6 +192,7 @@ def test_usage_is_added_up_and_limited_as_the_query_says(tmp_path: Path):
                         "cached_input_tokens": 0,
                         "cost_usd": 0.5,
                         "priced_requests": 1,
+                        "estimated_requests": 0,
                     }
                 ],
             }

@@ -1,33 +1,27 @@
 """Keys, budgets and costs of the model APIs, from an HTTP request to the stored usage, with a local endpoint."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
-from accord.agents import demo
 from accord.assembly.parts import build_backends
 from accord.assembly.reload import make_model_calls
-from accord.assembly.service import make_application, make_authenticator, make_service
 from accord.config import load_config
-from accord.engine import Dispatcher, Engine
-from accord.engine.budgets import NO_PRICE, Budgets
-from accord.engine.model_calls import ModelCallsRef
-from accord.ports import ManagedBackend, SystemClock
+from accord.engine import Dispatcher
+from accord.engine.budgets import NO_PRICE
+from accord.ports import SystemClock
 from accord.servers.service import MODELS_ONLY
-from accord.stores.sqlite import SqliteStore
-from accord.wire.keys import KeyRules, UsageGroup, UsageTotal
-from accord.wire.session import TokenRecord, token_digest
+from accord.wire.keys import UsageGroup
 from tests.cli.model_server import KEY, ModelServer
-from tests.servers.clock import START, run
-from tests.servers.transports import body, served
+from tests.servers import gateway as gateways
+from tests.servers.clock import run
+from tests.servers.gateway import TOKEN, Gateway
+from tests.servers.transports import body
 
-TOKEN = "accord_" + "a" * 43
 CONFIG = """
 [[backends]]
 name = "priced"
@@ -65,27 +59,6 @@ COST = 7 * 100 + 3 * 1000
 """What one answer of the endpoint costs, in micro-dollars."""
 
 
-@dataclass
-class Gateway:
-    """A served application, its store and its budgets."""
-
-    address: str
-    session: aiohttp.ClientSession
-    store: SqliteStore
-    budgets: Budgets
-
-    async def chat(self, model: str = "priced", text: str = "hi", **members: Any) -> tuple[int, Any]:
-        request = {"model": model, "messages": [{"role": "user", "content": text}], **members}
-        headers = {"authorization": f"Bearer {TOKEN}"}
-        async with self.session.post(f"{self.address}/v1/chat/completions", json=request, headers=headers) as response:
-            answer = await response.read() if members.get("stream") else await response.json()
-            return response.status, answer
-
-    async def usage(self, by: UsageGroup = UsageGroup.KEY) -> list[UsageTotal]:
-        await self.budgets.flush()
-        return await self.store.usage(by=by)
-
-
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
     monkeypatch.setenv("MODEL_KEY", KEY)
@@ -93,32 +66,8 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
         yield server
 
 
-@asynccontextmanager
-async def gateway(folder: Path, endpoint: ModelServer, **rules: Any) -> AsyncGenerator[Gateway]:
-    file = folder / "accord.toml"
-    file.write_text(CONFIG.format(url=endpoint.url))
-    loaded = load_config(str(file), environ={})
-    store, settings = SqliteStore(folder / "accord.db"), loaded.config.server.model_copy(update={"port": 0})
-    await store.open()
-    made: dict[str, Any] = {"token_id": "k1", "user": "ada", "digest": token_digest(TOKEN), "created_at": START}
-    key = TokenRecord(**made, rules=KeyRules.model_validate(rules))
-    await store.put_token(key)
-    backends = [each.backend for each in build_backends(loaded)]
-    engine = Engine(demo, Dispatcher(backends))
-    service, metrics = make_service(loaded, settings, engine, store, make_authenticator(settings, store))
-    calls = ModelCallsRef(make_model_calls(loaded, engine.dispatcher, engine.clock))
-    assert service.budgets is not None
-    try:
-        async with (
-            served(make_application(loaded, service, metrics, calls, loopback_only=False)) as address,
-            aiohttp.ClientSession() as session,
-        ):
-            yield Gateway(address, session, store, service.budgets)
-    finally:
-        for backend in backends:
-            if isinstance(backend, ManagedBackend):
-                await backend.aclose()
-        await store.close()
+def gateway(folder: Path, endpoint: ModelServer, **rules: Any) -> AbstractAsyncContextManager[Gateway]:
+    return gateways.gateway(folder, CONFIG.format(url=endpoint.url), **rules)
 
 
 @pytest.mark.parametrize("stream", [False, True])

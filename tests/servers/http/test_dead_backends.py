@@ -7,12 +7,14 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from tests.servers.model_endpoint import BACKEND, endpoint
 from tests.servers.process import accord_serve
 from tests.servers.transports import body
 
 LIMIT_S = 40
+REQUESTS = 100
 CIRCUIT = "\n[circuit]\nfailures = 2\npause_s = 60\n"
 
 
@@ -82,3 +84,44 @@ def test_a_backend_whose_streams_always_break_off_is_skipped(tmp_path: Path):
         assert bad.answered == 2
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ["turn", "whole", "stream"])
+@pytest.mark.parametrize("at_once", [1, REQUESTS])
+def test_a_dead_backend_without_an_alternative_gets_one_call_for_a_request(tmp_path: Path, kind: str, at_once: int):
+    calls = 0
+
+    async def fail(_: web.Request) -> web.Response:
+        nonlocal calls
+        calls += 1
+        return web.json_response({"error": {"message": "broken"}}, status=500)
+
+    async def send(client: aiohttp.ClientSession, number: int) -> None:
+        if kind == "turn":
+            path, request = "/v1/assist", body(number, session=f"s{number}")
+        else:
+            path = "/v1/chat/completions"
+            request = {"model": "dead", "messages": [{"role": "user", "content": "hi"}], "stream": kind == "stream"}
+        async with client.post(path, json=request) as response:
+            await response.read()
+            assert response.status >= 500
+
+    async def run() -> None:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", fail)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        config = BACKEND.format(name="dead", url=url).replace("retries = 0", "retries = 2")
+        async with (
+            asyncio.timeout(LIMIT_S),
+            accord_serve(tmp_path, "relay", config=config + "\n[circuit]\npause_s = 60\n") as served,
+            aiohttp.ClientSession(served.address, connector=aiohttp.TCPConnector(limit=0)) as client,
+        ):
+            for first in range(1, REQUESTS + 1, at_once):
+                await asyncio.gather(*(send(client, number) for number in range(first, first + at_once)))
+        await runner.cleanup()
+
+    asyncio.run(run())
+    assert REQUESTS <= calls <= REQUESTS + 2, "until the circuit opens, two failures may be followed by another call"

@@ -323,7 +323,7 @@ def a_request() -> ServiceRequest:
     )
 
 
-def test_capabilities_list_what_a_backend_was_observed_to_refuse():
+def test_capabilities_list_what_a_backend_refused_to_one_caller():
     refusing = ScriptedBackend("a", [[ScriptedFault(refused="streaming")]], {"streaming": "native"})
     under_test = make_test_service(refusing, ScriptedBackend("b", [["well"]], {"streaming": "native"}), agent=relay)
 
@@ -332,7 +332,10 @@ def test_capabilities_list_what_a_backend_was_observed_to_refuse():
         return await ask(under_test.routes["/v1/capabilities"])
 
     response = ServiceCapabilities.parse(under_test.run(turn_then_ask).body)
-    assert {backend.name: backend.refused for backend in response.backends} == {"a": ["streaming"], "b": []}
+    assert [(each.backend, each.capability, each.for_all) for each in response.remembered] == [
+        ("a", "streaming", False)
+    ]
+    assert {backend.name: backend.refused for backend in response.backends} == {"a": [], "b": []}
 
 
 def test_a_turn_is_in_the_metrics_when_it_is_over():

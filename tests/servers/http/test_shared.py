@@ -6,8 +6,9 @@ import signal
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from tests.servers.http.test_restart import read_until
@@ -86,6 +87,49 @@ def test_a_process_whose_event_loop_is_blocked_keeps_its_turns(two: Two):
         assert (await second.receipt(blocking))["outcome"] == {"status": "done"}
 
     within(run)
+
+
+CLOCK = """
+CREATE SCHEMA shifted;
+CREATE TABLE shifted.ahead AS SELECT interval '0' AS by;
+CREATE FUNCTION shifted.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE
+    AS 'SELECT pg_catalog.clock_timestamp() + by FROM shifted.ahead';
+ALTER DATABASE stepping SET search_path = shifted, pg_catalog;
+"""
+
+
+def test_a_step_of_the_databases_clock_ends_no_turn(tmp_path: Path):
+    number, steps = next(NUMBERS), counting_for(6 * LEASE_S)
+
+    async def run(address: str, first: SharedProcess, second: SharedProcess) -> None:
+        database = await cast("Any", asyncpg).connect(address)
+        try:
+            running = asyncio.create_task(first.stream(number, f"count {steps}"))
+            await second.wait_for_turn(number)
+            elsewhere = asyncio.create_task(second.read_turn(number))  # looks for abandoned turns again and again
+            for _ in range(4):
+                await asyncio.sleep(1.2 * LEASE_S)
+                await database.execute("UPDATE shifted.ahead SET by = by + make_interval(secs => $1)", 10 * LEASE_S)
+            assert text_of(await elsewhere) == text_of(await running) == numbers(steps)
+            assert (await second.receipt(number))["outcome"] == {"status": "done"}
+        finally:
+            await database.close()
+
+    with running_server() as server:
+        address = server.make_database("stepping")
+        asyncio.run(prepare(address))
+        with (
+            serve_shared_store(tmp_path, address, "first", lease_s=LEASE_S) as first,
+            serve_shared_store(tmp_path, address, "second", lease_s=LEASE_S) as second,
+        ):
+            within(lambda: run(address, first, second))
+
+
+async def prepare(address: str) -> None:
+    """Give the database a clock that a test can set."""
+    database = await cast("Any", asyncpg).connect(address)
+    await database.execute(CLOCK)
+    await database.close()
 
 
 def test_the_turns_of_a_process_that_stood_still_for_longer_than_its_lease_are_unavailable_everywhere(two: Two):
@@ -222,3 +266,32 @@ def test_no_agent_stops_the_service_or_a_stream_of_others(tmp_path: Path):
         assert served.process.poll() is None
         served.process.send_signal(signal.SIGTERM)
         assert served.process.wait(10) == 0
+
+
+UPGRADES = [
+    ("one that only adds", "ALTER TABLE turns ADD COLUMN later TEXT", 200),
+    ("one that renames", "ALTER TABLE turns RENAME COLUMN read_at TO seen_at", 503),
+    ("one that needs a value", "ALTER TABLE turns ADD COLUMN needed INTEGER NOT NULL", 503),
+]
+
+
+@pytest.mark.parametrize(("statement", "status"), [row[1:] for row in UPGRADES], ids=[row[0] for row in UPGRADES])
+def test_a_process_whose_store_a_newer_version_upgrades_goes_on_only_if_it_can(
+    tmp_path: Path, statement: str, status: int
+):
+    async def run(address: str, process: SharedProcess) -> None:
+        database = await cast("Any", asyncpg).connect(address)
+        await database.execute(statement)
+        await database.execute("UPDATE alembic_version SET version_num = '9999'")
+        await database.close()
+        async with process.client() as client, client.get("/health/ready") as response:
+            assert response.status == status
+        if status == 200:
+            assert text_of(await process.stream(1, "count 3")) == numbers(3)
+        else:
+            assert "upgraded the store to schema 9999" in process.log.read_text()
+
+    with running_server() as server:
+        address = server.make_database("upgraded")
+        with serve_shared_store(tmp_path, address) as process:
+            within(lambda: run(address, process))

@@ -95,6 +95,29 @@ def test_a_store_that_fails_for_a_moment_leaves_every_stream_readable(method: st
     within(run)
 
 
+@pytest.mark.parametrize("at", [range(2, 3), range(2, 40)], ids=["once", "for a while"])
+def test_a_conversation_has_what_its_client_was_sent_of_a_turn_that_the_store_broke_off(at: range):
+    async def recall(turn: Turn) -> AsyncIterator[Yielded]:
+        if turn.text == "recall":
+            yield "|".join(f"{message.role}:{message.content}" for message in turn.history)
+            return
+        async for word in count(turn):
+            yield word
+
+    async def run() -> None:
+        service = make_service(Agent(recall), store=FailingStore("append_packets", at), rules=SessionRules(lease_s=0.3))
+        async with served(Application(service)) as address, AsyncClient(address, user="u", wait=soon) as client:
+            packets = [packet async for packet in client.stream("hi").packets()]
+            text = text_of(packets)
+            assert text
+            assert text != "".join(WORDS)
+            assert packets[-2].op == "error"
+            recalled = [packet async for packet in client.stream("recall").packets()]
+            assert text_of(recalled) == f"user:hi|assistant:{text}"
+
+    within(run)
+
+
 def test_turns_are_read_to_a_stated_end_while_postgresql_is_killed_and_started_again():
     async def ask(client: AsyncClient) -> tuple[str, list[AnyPacket]]:
         stream = client.stream("80")

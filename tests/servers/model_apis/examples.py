@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from accord.wire.disposition import Api, BackendApi
+from accord.wire.disposition import Api
 
 Json = dict[str, Any]
 
@@ -27,6 +27,7 @@ SCHEMA: Final[Json] = {
     "additionalProperties": False,
 }
 INPUT: Final[Json] = {"type": "object", "properties": {"q": {"type": "string"}}}
+BREAKPOINT: Final[Json] = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 EPHEMERAL: Final = {"type": "ephemeral"}
 
 
@@ -100,6 +101,9 @@ def source(kind: str, **members: str) -> Json:
 CHAT: Final[dict[str, Example]] = {
     "model": Example({}, means="hello"),
     "messages": Example({}, means="hello"),
+    "messages[].system": Example(
+        {"messages": [*chat_says()["messages"], {"role": "developer", "content": "zq-now"}]}, means="now"
+    ),
     "messages[].name": Example({"messages": [{"role": "user", "content": "Hello", "name": "zq-ann"}]}, "zq-ann"),
     "messages[].reasoning_content": Example(
         chat_continues({"content": "Hi", "reasoning_content": "zq-thought"}, {"role": "user", "content": "Go on"}),
@@ -122,7 +126,7 @@ CHAT: Final[dict[str, Example]] = {
     "messages[].tool_calls": Example(chat_continues({"tool_calls": [CHAT_CALL]}, CHAT_RESULT) | TOOLS, means="called"),
     "messages[].tool_calls[].custom": Example(
         chat_continues({"tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "n", "input": "zq-text"}}]}),
-        "zq-text",
+        means="custom call",
     ),
     "messages[].tool_calls[].function.arguments": Example(
         chat_continues(
@@ -156,16 +160,33 @@ CHAT: Final[dict[str, Example]] = {
         chat_says({"type": "file", "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}}),
         means="pdf",
     ),
-    "messages[].content[].file.file_id": Example(chat_says({"type": "file", "file": {"file_id": "file-zq"}})),
+    "messages[].content[].file.file_id": Example(
+        chat_says({"type": "file", "file": {"file_id": "file-zq"}}), means="uploaded file"
+    ),
     "messages[].content[].cache_control": Example(
         {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello", "cache_control": EPHEMERAL}]}]},
         "cache_control",
         "cached text",
     ),
+    "messages[assistant].content[].prompt_cache_breakpoint": Example(
+        chat_continues(
+            {"content": [{"type": "text", "text": "Hi", **BREAKPOINT}]}, {"role": "user", "content": "Go on"}
+        ),
+        "explicit",
+        "cache point of the assistant",
+    ),
+    "messages[].content[].prompt_cache_breakpoint": Example(
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello", **BREAKPOINT}]}]},
+        "explicit",
+        "cache point",
+    ),
     "messages[].content[].other": Example(chat_says({"type": "zq", "zq": 1})),
     "stream": Example({"stream": True}, means="stream"),
     "stream_options.include_usage": Example(
         {"stream": True, "stream_options": {"include_usage": True}}, means="stream"
+    ),
+    "stream_options.include_obfuscation": Example(
+        {"stream": True, "stream_options": {"include_obfuscation": True}}, "obfuscation"
     ),
     "stream_options.other": Example({"stream": True, "stream_options": {"zq_option": True}}, "zq_option"),
     "tools": Example(TOOLS, means="tool"),
@@ -173,7 +194,7 @@ CHAT: Final[dict[str, Example]] = {
     "tools[].cache_control": Example(
         {"tools": [{**chat_tool(), "cache_control": EPHEMERAL}]}, "cache_control", "cached tool"
     ),
-    "tools[].custom": Example({"tools": [{"type": "custom", "custom": {"name": "zq-tool"}}]}),
+    "tools[].custom": Example({"tools": [{"type": "custom", "custom": {"name": "zq-tool"}}]}, means="custom tool"),
     "tools[].other": Example({"tools": [{"type": "zq"}]}),
     "tool_choice": Example(TOOLS | {"tool_choice": "none"}, means="no call"),
     "tool_choice.allowed_tools": Example(
@@ -194,6 +215,16 @@ CHAT: Final[dict[str, Example]] = {
         {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": SCHEMA}}},
         means="schema",
     ),
+    "response_format.json_schema.description": Example(
+        {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "description": "zq-about", "schema": SCHEMA},
+            }
+        },
+        "zq-about",
+        "described schema",
+    ),
     "response_format.json_object": Example({"response_format": {"type": "json_object"}}, means="json"),
     "response_format.other": Example({"response_format": {"type": "zq"}}),
     "temperature": Example({"temperature": 0.375}, "temperature", "temperature"),
@@ -210,20 +241,22 @@ CHAT: Final[dict[str, Example]] = {
     "n": Example({"n": 2}),
     "stop": Example({"stop": ["zq-stop"]}, means="stop"),
     "reasoning_effort": Example({"reasoning_effort": "low"}, "reasoning", "effort"),
-    "verbosity": Example({"verbosity": "low"}, "verbosity"),
+    "verbosity": Example({"verbosity": "low"}, "verbosity", "verbosity"),
     "modalities": Example({"modalities": ["text", "audio"], "audio": {"voice": "alloy", "format": "wav"}}),
     "audio": Example({"audio": {"voice": "alloy", "format": "wav"}}),
     "prediction": Example({"prediction": {"type": "content", "content": "zq-foreseen"}}, "zq-foreseen"),
     "web_search_options": Example({"web_search_options": {}}),
-    "moderation": Example({"moderation": {"model": "m"}}),
-    "metadata": Example({"metadata": {"k": "zq-kept"}}, "zq-kept"),
-    "user": Example({"user": "zq-user"}, "zq-user"),
-    "safety_identifier": Example({"safety_identifier": "zq-id"}, "zq-id"),
-    "prompt_cache_key": Example({"prompt_cache_key": "zq-key"}, "zq-key"),
-    "prompt_cache_retention": Example({"prompt_cache_retention": "24h"}, "retention"),
-    "prompt_cache_options": Example({"prompt_cache_options": {"k": "zq-o"}}, "zq-o"),
-    "service_tier": Example({"service_tier": "flex"}, "flex"),
-    "store": Example({"store": True}, '"store": true'),
+    "moderation": Example({"moderation": {"model": "m"}}, means="moderation"),
+    "metadata": Example({"metadata": {"k": "zq-kept"}}, "zq-kept", "metadata"),
+    "user": Example({"user": "zq-user"}, "zq-user", "user"),
+    "user.second": Example({"user": "zq-user", "safety_identifier": "zq-id"}, "zq-user", "user"),
+    "safety_identifier": Example({"safety_identifier": "zq-id"}, "zq-id", "safety_identifier"),
+    "prompt_cache_key": Example({"prompt_cache_key": "zq-key"}, "zq-key", "prompt_cache_key"),
+    "prompt_cache_retention": Example({"prompt_cache_retention": "24h"}, "retention", "prompt_cache_retention"),
+    "prompt_cache_options": Example({"prompt_cache_options": {"ttl": "30m"}}, "30m", "prompt_cache_options"),
+    "service_tier": Example({"service_tier": "flex"}, "flex", "flexible tier"),
+    "service_tier.default": Example({"service_tier": "default"}, means="default tier"),
+    "store": Example({"store": True}, '"store": true', "store"),
     "*": Example({"zq_field": 1}, "zq_field"),
 }
 
@@ -255,11 +288,30 @@ RESPONSES: Final[dict[str, Example]] = {
         responses_say({"type": "input_file", "filename": "a.zip", "file_data": "data:application/zip;base64,UEsDBA=="}),
         means="file",
     ),
-    "input[].input_file.address": Example(responses_say({"type": "input_file", "file_url": "https://x.example/a.pdf"})),
-    "input[].input_file.file_id": Example(responses_say({"type": "input_file", "file_id": "file-zq"})),
+    "input[].input_file.address": Example(
+        responses_say({"type": "input_file", "file_url": "https://x.example/a.pdf"}), means="pdf by address"
+    ),
+    "input[].input_file.file_id": Example(
+        responses_say({"type": "input_file", "file_id": "file-zq"}), means="uploaded file"
+    ),
     "input[].function_call": Example(
         {"input": [{"role": "user", "content": "Hello"}, RESPONSES_CALL, RESPONSES_RESULT], "tools": [RESPONSES_TOOL]},
         means="called",
+    ),
+    "input[].function_call.media": Example(
+        {
+            "input": [
+                {"role": "user", "content": "Hello"},
+                RESPONSES_CALL,
+                {
+                    "type": "function_call_output",
+                    "call_id": "call_7",
+                    "output": [{"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"}],
+                },
+            ],
+            "tools": [RESPONSES_TOOL],
+        },
+        means="result with an image",
     ),
     "input[].reasoning": Example(
         responses_continue(
@@ -273,6 +325,27 @@ RESPONSES: Final[dict[str, Example]] = {
         "zq-thought",
         "thought",
     ),
+    "input[].reasoning.text": Example(
+        responses_continue(
+            {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "zq-thought"}]},
+            {"role": "assistant", "content": "Hi"},
+        ),
+        "zq-thought",
+        "unsigned thought",
+    ),
+    "input[].reasoning.summary": Example(
+        responses_continue(
+            {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "zq-thought"}]},
+            {"role": "assistant", "content": "Hi"},
+        ),
+        "zq-thought",
+        "unsigned thought",
+    ),
+    "input[].reasoning.reference": Example(
+        responses_continue({"type": "reasoning", "id": "rs_zq", "summary": []}, {"role": "assistant", "content": "Hi"}),
+        "rs_zq",
+    ),
+    "input[].system": Example(responses_continue({"role": "developer", "content": "zq-now"}), means="now"),
     "input[].item_reference": Example(responses_continue({"type": "item_reference", "id": "zq-item"})),
     "input[].custom_tool_call": Example(
         {
@@ -293,6 +366,11 @@ RESPONSES: Final[dict[str, Example]] = {
     "input[].configuration_update": Example(
         responses_continue({"type": "configuration_update", "reasoning": {"effort": "low"}})
     ),
+    "input[].prompt_cache_breakpoint": Example(
+        {"input": [{"role": "user", "content": [{"type": "input_text", "text": "Hello", **BREAKPOINT}]}]},
+        "explicit",
+        "cache point",
+    ),
     "input[].member": Example({"input": [{"role": "user", "content": "Hello", "phase": "zq-phase"}]}, "zq-phase"),
     "input[].other": Example(responses_continue({"type": "zq_item"})),
     "previous_response_id": Example({}),
@@ -301,7 +379,10 @@ RESPONSES: Final[dict[str, Example]] = {
     "background": Example({"background": True}),
     "prompt": Example({"prompt": {"id": "pmpt_zq"}}),
     "stream": Example({"stream": True}, means="stream"),
-    "stream_options": Example({"stream": True, "stream_options": {"include_obfuscation": False}}, "obfuscation"),
+    "stream_options.include_obfuscation": Example(
+        {"stream": True, "stream_options": {"include_obfuscation": True}}, "obfuscation"
+    ),
+    "stream_options.other": Example({"stream": True, "stream_options": {"zq_option": True}}, "zq_option"),
     "include.reasoning": Example({"include": ["reasoning.encrypted_content"]}, "encrypted", "hello"),
     "include.logprobs": Example({"include": ["message.output_text.logprobs"]}, means="logprobs"),
     "include.other": Example({"include": ["web_search_call.results"]}, "web_search_call"),
@@ -312,7 +393,8 @@ RESPONSES: Final[dict[str, Example]] = {
         {"tools": [{"type": "namespace", "name": "files", "description": "F", "tools": [RESPONSES_TOOL]}]}
     ),
     "tools[].other": Example({"tools": [{**RESPONSES_TOOL, "zq_member": 1}]}, "zq_member"),
-    "tools[].hosted": Example({"tools": [{"type": "web_search"}]}, "web_search"),
+    "tools[].hosted": Example({"tools": [{"type": "file_search", "vector_store_ids": ["v"]}]}, "file_search"),
+    "tools[].web_search": Example({"tools": [{"type": "web_search"}]}, "web_search"),
     "tool_choice": Example({"tools": [RESPONSES_TOOL], "tool_choice": "none"}, means="no call"),
     "tool_choice.allowed_tools": Example(
         {
@@ -330,27 +412,41 @@ RESPONSES: Final[dict[str, Example]] = {
     "text.format.json_schema": Example(
         {"text": {"format": {"type": "json_schema", "name": "answer", "schema": SCHEMA}}}, means="schema"
     ),
+    "text.format.description": Example(
+        {"text": {"format": {"type": "json_schema", "name": "answer", "description": "zq-about", "schema": SCHEMA}}},
+        "zq-about",
+        "described schema",
+    ),
     "text.format.json_object": Example({"text": {"format": {"type": "json_object"}}}, means="json"),
     "text.format.other": Example({"text": {"format": {"type": "zq"}}}),
-    "text.verbosity": Example({"text": {"verbosity": "low"}}, "verbosity"),
+    "text.verbosity": Example({"text": {"verbosity": "low"}}, "verbosity", "verbosity"),
     "text.other": Example({"text": {"zq_member": 1}}, "zq_member"),
     "temperature": Example({"temperature": 0.375}, "temperature", "temperature"),
     "top_p": Example({"top_p": 0.96875}, "top_p", "top_p"),
     "top_logprobs": Example({"include": ["message.output_text.logprobs"], "top_logprobs": 3}, means="top_logprobs"),
     "max_output_tokens": Example({"max_output_tokens": 77}, "77", "max_tokens"),
     "reasoning": Example({"reasoning": {"effort": "low"}}, "reasoning", "effort"),
+    "reasoning.summary": Example({"reasoning": {"effort": "low", "summary": "detailed"}}, "detailed", "shown effort"),
+    "reasoning.summary.alone": Example({"reasoning": {"summary": "detailed"}}, "detailed", "shown"),
     "reasoning.other": Example({"reasoning": {"zq_member": "x"}}, "zq_member"),
     "metadata": Example({"metadata": {"k": "zq-kept"}}),
     "truncation": Example({"truncation": "auto"}, "truncation"),
     "context_management": Example({"context_management": [{"type": "compaction"}]}, "compaction"),
-    "user": Example({"user": "zq-user"}, "zq-user"),
-    "safety_identifier": Example({"safety_identifier": "zq-id"}, "zq-id"),
-    "prompt_cache_key": Example({"prompt_cache_key": "zq-key"}, "zq-key"),
-    "prompt_cache_retention": Example({"prompt_cache_retention": "24h"}, "retention"),
-    "prompt_cache_options": Example({"prompt_cache_options": {"k": "zq-o"}}, "zq-o"),
-    "service_tier": Example({"service_tier": "flex"}, "flex"),
+    "user": Example({"user": "zq-user"}, "zq-user", "user"),
+    "user.second": Example({"user": "zq-user", "safety_identifier": "zq-id"}, "zq-user", "user"),
+    "safety_identifier": Example({"safety_identifier": "zq-id"}, "zq-id", "safety_identifier"),
+    "prompt_cache_key": Example({"prompt_cache_key": "zq-key"}, "zq-key", "prompt_cache_key"),
+    "prompt_cache_retention": Example({"prompt_cache_retention": "24h"}, "retention", "prompt_cache_retention"),
+    "prompt_cache_options": Example({"prompt_cache_options": {"ttl": "30m"}}, "30m", "prompt_cache_options"),
+    "prompt_cache_options.comparison_response_id": Example(
+        {"prompt_cache_options": {"comparison_response_id": "zq-response"}}, "zq-response"
+    ),
+    "prompt_cache_options.prewarm": Example({"prompt_cache_options": {"prewarm": True}}, "prewarm"),
+    "service_tier": Example({"service_tier": "flex"}, "flex", "flexible tier"),
+    "service_tier.default": Example({"service_tier": "default"}, means="default tier"),
     "client_metadata": Example({"client_metadata": {"k": "zq-c"}}, "zq-c"),
-    "moderation": Example({"moderation": {"model": "m"}}),
+    "access_programs": Example({"access_programs": {"cyber": "standard"}}, "cyber"),
+    "moderation": Example({"moderation": {"model": "m"}}, means="moderation"),
     "image": Example({"image": {"size": "auto"}}),
     "*": Example({"zq_field": 1}, "zq_field"),
 }
@@ -375,9 +471,13 @@ MESSAGES: Final[dict[str, Example]] = {
         means="document",
     ),
     "messages[].content[].document.address": Example(
-        messages_say({"type": "document", **source("url", url="https://x.example/a.pdf")})
+        messages_say({"type": "document", **source("url", url="https://x.example/a.pdf")}), means="pdf by address"
     ),
     "messages[].content[].document.file_id": Example(messages_say({"type": "document", **source("file", file_id="f")})),
+    "messages[].content[].media": Example(
+        messages_continue({"type": "image", **source("base64", media_type="image/png", data=PIXEL)}),
+        means="image of the assistant",
+    ),
     "messages[].content[].document.citations": Example(
         messages_say(
             {
@@ -409,6 +509,20 @@ MESSAGES: Final[dict[str, Example]] = {
     "messages[].content[].tool_result": Example(
         messages_continue(MESSAGES_CALL, then=[MESSAGES_RESULT]) | {"tools": [MESSAGES_TOOL]}, means="called"
     ),
+    "messages[].content[].tool_result.media": Example(
+        messages_continue(
+            MESSAGES_CALL,
+            then=[
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "call_7",
+                    "content": [{"type": "image", **source("base64", media_type="image/png", data=PIXEL)}],
+                }
+            ],
+        )
+        | {"tools": [MESSAGES_TOOL]},
+        means="result with an image",
+    ),
     "messages[].content[].tool_reference": Example(
         messages_continue(
             MESSAGES_CALL,
@@ -423,7 +537,17 @@ MESSAGES: Final[dict[str, Example]] = {
         "zq-thought",
         "thought",
     ),
+    "messages[].content[].thinking.unsigned": Example(
+        messages_continue(
+            {"type": "thinking", "thinking": "zq-thought", "signature": ""}, {"type": "text", "text": "Hi"}
+        ),
+        "zq-thought",
+        "unsigned thought",
+    ),
     "messages[].content[].other": Example(messages_say({"type": "zq_block"})),
+    "messages[].system": Example(
+        {"messages": [*messages_say()["messages"], {"role": "system", "content": "zq-now"}]}, means="now"
+    ),
     "messages[].other": Example({"messages": [{"role": "user", "content": "Hello", "zq_member": 1}]}, "zq_member"),
     "cache_control": Example({"cache_control": EPHEMERAL}, "cache_control"),
     "*.cache_control": Example(
@@ -452,16 +576,25 @@ MESSAGES: Final[dict[str, Example]] = {
     ),
     "output_format": Example({"output_format": {"type": "json_schema", "schema": SCHEMA}}, means="schema"),
     "output_config.effort": Example({"output_config": {"effort": "low"}}, "effort", "effort"),
+    "output_config.effort.alone": Example(
+        {"output_config": {"effort": "low"}, "thinking": {"type": "disabled"}}, '"low"', "effort"
+    ),
     "output_config.other": Example({"output_config": {"zq_member": 1}}, "zq_member"),
     "thinking": Example(
         {"max_tokens": 4096, "thinking": {"type": "enabled", "budget_tokens": 1024}}, "1024", "thinking"
+    ),
+    "thinking.display": Example(
+        {"max_tokens": 4096, "thinking": {"type": "enabled", "budget_tokens": 1024, "display": "summarized"}},
+        '"summary"',
+        "shown thinking",
     ),
     "thinking.other": Example({"thinking": {"type": "adaptive", "zq_member": "x"}}, "zq_member"),
     "temperature": Example({"temperature": 0.375}, "temperature", "temperature"),
     "top_p": Example({"top_p": 0.96875}, "top_p", "top_p"),
     "top_k": Example({"top_k": 37}, "top_k", "top_k"),
-    "metadata": Example({"metadata": {"user_id": "zq-user"}}, "zq-user"),
-    "service_tier": Example({"service_tier": "standard_only"}, "standard_only"),
+    "metadata.user_id": Example({"metadata": {"user_id": "zq-user"}}, "zq-user", "id of the user"),
+    "metadata": Example({"metadata": {"zq": "zq-other"}}, "zq-other"),
+    "service_tier": Example({"service_tier": "standard_only"}, means="default tier"),
     "speed": Example({"speed": "fast"}, '"speed"'),
     "inference_geo": Example({"inference_geo": "eu"}),
     "container": Example({"container": "zq"}),
@@ -473,6 +606,8 @@ MESSAGES: Final[dict[str, Example]] = {
     "thread": Example({"thread": {"type": "create"}}),
     "user_profile_id": Example({"user_profile_id": "zq-p"}, "zq-p"),
     "workspace_id": Example({"workspace_id": "zq-w"}, "zq-w"),
+    "billing_policy": Example({"billing_policy": {"type": "billing_policy", "bill_to": "user_profile"}}),
+    "fallback_credit_token": Example({"fallback_credit_token": "zq-token"}, "zq-token"),
     "*": Example({"zq_field": 1}, "zq_field"),
 }
 
@@ -484,7 +619,7 @@ BASES: Final[dict[Api, Json]] = {
 }
 
 
-def request_for(api: Api, row: str, model: str, kind: BackendApi) -> Json:
+def request_for(api: Api, row: str, model: str, kind: Api) -> Json:
     """The request that uses the field of this row, for a backend of this kind.
 
     Signatures are of that kind of backend: any other would be removed, whatever the table says. One of the client's own

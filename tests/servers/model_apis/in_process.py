@@ -36,7 +36,7 @@ def model_application(
         authenticator or AllowAll(),
         NullObserver(),
         "1.0",
-        call_log=CallLog(store, "runner"),
+        call_log=CallLog(store),
     )
     models = {each.name: each.model if isinstance(each, DescribedBackend) else None for each in backends}
 

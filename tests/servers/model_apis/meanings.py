@@ -6,15 +6,15 @@ An object is there if all of its members are; a list, if each of its items is an
 import re
 from typing import Any, Final, cast
 
-from accord.wire.disposition import BackendApi
+from accord.wire.disposition import Api
 from tests.servers.model_apis.examples import ADDRESS, AUDIO, INPUT, PDF, PIXEL, SCHEMA, SIGNATURE
 
 C, R, M, G, O = (  # noqa: E741 - the columns of the table below
-    BackendApi.CHAT,
-    BackendApi.RESPONSES,
-    BackendApi.MESSAGES,
-    BackendApi.GEMINI,
-    BackendApi.OTHER,
+    Api.CHAT,
+    Api.RESPONSES,
+    Api.MESSAGES,
+    Api.GEMINI,
+    Api.OTHER,
 )
 
 
@@ -46,7 +46,7 @@ def parameters(**members: Any) -> dict[str, Any]:
     return {"parameters": members}
 
 
-def same(**members: Any) -> dict[BackendApi, Any]:
+def same(**members: Any) -> dict[Api, Any]:
     """The three APIs that have a parameter under one name."""
     return dict.fromkeys((C, R, M), members)
 
@@ -57,7 +57,7 @@ IMAGE: Final = f"data:image/png;base64,{PIXEL}"
 FILE: Final = f"data:application/pdf;base64,{PDF}"
 CALL: Final = {"id": "call_7", "type": "function", "function": {"name": "look_up", "arguments": '{"q":"bees"}'}}
 
-MEANINGS: Final[dict[str, dict[BackendApi, Any]]] = {
+MEANINGS: Final[dict[str, dict[Api, Any]]] = {
     "hello": {
         C: {"messages": [{"role": "user", "content": "Hello"}]},
         R: responses({"type": "input_text", "text": "Hello"}),
@@ -71,6 +71,11 @@ MEANINGS: Final[dict[str, dict[BackendApi, Any]]] = {
         M: {"system": [{"type": "text", "text": "zq-be-brief"}]},
         G: {"systemInstruction": {"parts": [{"text": "zq-be-brief"}]}},
         O: order({"type": "text", "text": "zq-be-brief"}, role="system"),
+    },
+    "now": {
+        C: {"messages": [{"role": "system", "content": "zq-now"}]},
+        R: responses({"type": "input_text", "text": "zq-now"}, role="system"),
+        O: order({"type": "text", "text": "zq-now"}, role="system"),
     },
     "no": {
         R: responses({"type": "output_text", "text": "zq-no"}, role="assistant"),
@@ -147,6 +152,7 @@ MEANINGS: Final[dict[str, dict[BackendApi, Any]]] = {
         O: order({"type": "thinking", "text": "zq-thought", "signature": SIGNATURE}, role="assistant"),
     },
     "unsigned thought": {
+        C: {"messages": [{"role": "assistant", "reasoning_content": "zq-thought"}]},
         M: messages({"type": "text", "text": "[thought: zq-thought]"}, role="assistant"),
         G: gemini({"text": "zq-thought", "thought": True}, role="model"),
         O: order({"type": "thinking", "text": "zq-thought"}, role="assistant"),
@@ -244,10 +250,15 @@ MEANINGS: Final[dict[str, dict[BackendApi, Any]]] = {
         G: settings(maxOutputTokens=77),
         O: parameters(max_tokens=77),
     },
-    "logprobs": {C: {"logprobs": True}, R: {"include": ["message.output_text.logprobs"]}},
+    "logprobs": {
+        C: {"logprobs": True},
+        R: {"include": ["message.output_text.logprobs"]},
+        G: settings(responseLogprobs=True),
+    },
     "top_logprobs": {
         C: {"logprobs": True, "top_logprobs": 3},
         R: {"include": ["message.output_text.logprobs"], "top_logprobs": 3},
+        G: settings(responseLogprobs=True, logprobs=3),
     },
     "stop": {
         C: {"stop": ["zq-stop"]},
@@ -260,13 +271,87 @@ MEANINGS: Final[dict[str, dict[BackendApi, Any]]] = {
         R: {"reasoning": {"effort": "low"}},
         M: {"output_config": {"effort": "low"}},
         G: settings(thinkingConfig={"thinkingBudget": 1024}),
-        O: parameters(reasoning={"effort": "low"}),
+        O: {"reasoning": {"effort": "low"}},
     },
+    "custom tool": {R: {"tools": [{"type": "custom", "name": "zq-tool"}]}},
+    "custom call": {R: {"input": [{"type": "custom_tool_call", "call_id": "c", "name": "n", "input": "zq-text"}]}},
+    "uploaded file": {
+        C: chat({"type": "file", "file": {"file_id": "file-zq"}}),
+        R: responses({"type": "input_file", "file_id": "file-zq"}),
+    },
+    "pdf by address": {
+        R: responses({"type": "input_file", "file_url": "https://x.example/a.pdf"}),
+        M: messages({"type": "document", "source": {"type": "url", "url": "https://x.example/a.pdf"}}),
+    },
+    "image of the assistant": {
+        G: gemini({"inlineData": {"mimeType": "image/png", "data": PIXEL}}, role="model"),
+        O: order({"type": "image", "media_type": "image/png", "data": PIXEL}, role="assistant"),
+    },
+    "cache point": {
+        C: chat({"type": "text", "text": "Hello", "prompt_cache_breakpoint": {"mode": "explicit"}}),
+        R: responses({"type": "input_text", "text": "Hello", "prompt_cache_breakpoint": {"mode": "explicit"}}),
+        M: messages({"type": "text", "text": "Hello", "cache_control": {"type": "ephemeral"}}),
+        O: order({"type": "text", "text": "Hello", "cache_control": {"mode": "explicit"}}),
+    },
+    "cache point of the assistant": {
+        M: messages({"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}, role="assistant"),
+        O: order({"type": "text", "text": "Hi", "cache_control": {"mode": "explicit"}}, role="assistant"),
+    },
+    "result with an image": {
+        R: {"input": [{"type": "function_call_output", "output": [{"type": "input_image", "image_url": IMAGE}]}]},
+        M: messages(
+            {
+                "type": "tool_result",
+                "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}],
+            }
+        ),
+        G: {"contents": [{"parts": [{"functionResponse": {"parts": [{"inlineData": {"data": PIXEL}}]}}]}]},
+        O: {"conversation": {}},  # where it is depends on whether tools are emulated
+    },
+    "described schema": {
+        C: {"response_format": {"json_schema": {"description": "zq-about", "schema": SCHEMA}}},
+        R: {"text": {"format": {"description": "zq-about", "schema": SCHEMA}}},
+        O: {"schema_description": "zq-about", "response_schema": SCHEMA},
+    },
+    "user": {C: {"user": "zq-user"}, R: {"user": "zq-user"}, M: {"metadata": {"user_id": "zq-user"}}},
+    "safety_identifier": {
+        C: {"safety_identifier": "zq-id"},
+        R: {"safety_identifier": "zq-id"},
+        M: {"metadata": {"user_id": "zq-id"}},
+    },
+    "id of the user": {C: {"user": "zq-user"}, R: {"safety_identifier": "zq-user"}},
+    "prompt_cache_key": same(prompt_cache_key="zq-key"),
+    "prompt_cache_retention": same(prompt_cache_retention="24h"),
+    "prompt_cache_options": same(prompt_cache_options={"ttl": "30m"}),
+    "flexible tier": same(service_tier="flex"),
+    "default tier": {
+        C: {"service_tier": "default"},
+        R: {"service_tier": "default"},
+        M: {"service_tier": "standard_only"},
+        # They have one tier only.
+        G: gemini({"text": "Hello"}),
+        O: order({"type": "text", "text": "Hello"}),
+    },
+    "moderation": same(moderation={"model": "m"}),
+    "metadata": same(metadata={"k": "zq-kept"}),
+    "store": same(store=True),
+    "verbosity": {C: {"verbosity": "low"}, R: {"text": {"verbosity": "low"}}},
     "thinking": {
         C: {"reasoning_effort": "low"},
         R: {"reasoning": {"effort": "low"}},
         G: settings(thinkingConfig={"thinkingBudget": 1024}),
-        O: parameters(reasoning={"max_tokens": 1024}),
+        O: {"reasoning": {"enabled": True, "max_tokens": 1024}},
+    },
+    "shown effort": {
+        M: {"output_config": {"effort": "low"}, "thinking": {"type": "adaptive", "display": "summarized"}},
+        G: settings(thinkingConfig={"thinkingBudget": 1024, "includeThoughts": True}),
+        O: {"reasoning": {"effort": "low", "summary": "detailed"}},
+    },
+    "shown": {G: settings(thinkingConfig={"includeThoughts": True}), O: {"reasoning": {"summary": "detailed"}}},
+    "shown thinking": {
+        R: {"reasoning": {"effort": "low", "summary": "auto"}},
+        G: settings(thinkingConfig={"thinkingBudget": 1024, "includeThoughts": True}),
+        O: {"reasoning": {"max_tokens": 1024, "summary": "auto"}},
     },
 }
 

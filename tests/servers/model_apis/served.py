@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,18 +63,22 @@ def serve_models(folder: Path, config: str = "") -> Generator[ServedModels]:
     work = folder / "work"
     work.mkdir()
     (work / NOTE).write_text(CONTENT + "\n")
-    with model_server(work) as upstream, _serve(folder, CONFIG.format(address=upstream.address) + config) as address:
+    keys = {f"ACCORD_KEY_{name.upper()}": "a-key" for name in BACKENDS}
+    with (
+        model_server(work) as upstream,
+        serve_config(folder, CONFIG.format(address=upstream.address) + config, keys) as address,
+    ):
         yield ServedModels(address, upstream, work)
 
 
 @contextmanager
-def _serve(folder: Path, config: str) -> Generator[str]:
-    """Run `accord serve` with this configuration and give its address."""
+def serve_config(folder: Path, config: str, keys: Mapping[str, str]) -> Generator[str]:
+    """Run `accord serve` with this configuration and these variables, and give its address."""
     (folder / "accord.toml").write_text(config)
     log = folder / "log"
     command = [sys.executable, "-m", "accord", "serve", "--port", "0", "--config", "accord.toml"]
     environ = {**os.environ, "PYTHONUNBUFFERED": "1", "ACCORD_STATE_DIR": str(folder / "state")}
-    environ |= {f"ACCORD_KEY_{name.upper()}": "a-key" for name in BACKENDS}
+    environ |= keys
     with (
         log.open("w") as errors,
         subprocess.Popen(command, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=errors, text=True) as process,

@@ -14,7 +14,7 @@ from accord.core.work.groups import BackendGroup
 from accord.errors import ErrorCode, RefusedError
 from accord.ports import EvidenceSource
 from accord.servers.service import Caller, Headers
-from accord.wire.disposition import BackendApi
+from accord.wire.disposition import Api
 from accord.wire.emulation import EmulationConfig
 from accord.wire.keys import KeyRules
 from accord.wire.session import TokenRecord
@@ -27,7 +27,7 @@ class NamedModel(ScriptedBackend):
     """A script that has a model and speaks an API."""
 
     model: str | None = None
-    api_name: str = BackendApi.CHAT
+    api_name: str = Api.CHAT
 
     @property
     def evidence(self) -> Mapping[str, EvidenceSource]:
@@ -65,7 +65,7 @@ def get(
     """The answer of a service with two models that differ."""
     backends = [
         NamedModel("seeing", [["Hello"]], SEEING, model="m-see"),
-        NamedModel("calling", [["Hello"]], CALLING, model="acme/m-call", api_name=BackendApi.MESSAGES),
+        NamedModel("calling", [["Hello"]], CALLING, model="acme/m-call", api_name=Api.MESSAGES),
     ]
     application = model_application(backends, GROUPS, emulation=emulation, authenticator=FixedKey(rules), prices=PRICES)
     given = {"authorization": "Bearer t"} | headers

@@ -13,7 +13,7 @@ from accord.servers.observability.metrics import (
     WAITING_CACHED_S,
     LabelNames,
     Metrics,
-    WaitingCount,
+    StoreReading,
 )
 from accord.wire.receipt import Fallback, Timings, Work
 from tests.receipts import a_body
@@ -139,7 +139,7 @@ def test_the_queue_is_read_at_most_every_few_seconds_and_missing_while_it_cannot
         return found[0]
 
     counts, channel = LinkCounts(), OneProcessChannel()
-    metrics.report_links(channel, counts, WaitingCount(read, clock))
+    metrics.report_links(channel, counts, StoreReading(read, clock))
     assert value(metrics, "accord_waiting_turns") is None
     for seconds, expected, times in ((0.0, 3, 1), (WAITING_CACHED_S - 1, 3, 1), (1.0, 5, 2)):
         clock.now += seconds

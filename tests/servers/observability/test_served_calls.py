@@ -251,8 +251,9 @@ def test_a_dropped_and_a_refused_field_are_in_every_place(tmp_path: Path, endpoi
     async def check() -> None:
         async with gateway(tmp_path, endpoint) as observed:
             assert (await observed.call("chat", "messages", seed=1))[0] == 200
-            assert observed.calls()[-1]["fields"]["dispositions"] == "seed=dropped"
-            assert (observed.span().attributes or {})["accord.dispositions"] == ("seed=dropped",)
+            assert observed.calls()[-1]["fields"]["dispositions"] == "seed=dropped, max_tokens=assumed"
+            attributes = observed.span().attributes or {}
+            assert attributes["accord.dispositions"] == ("seed=dropped", "max_tokens=assumed")
             labels = {"api": "chat", "field": "seed"}
             assert observed.value("accord_dispositions_total", disposition="dropped", **labels) == 1
             assert (await observed.call("chat", "messages", seed=1, accord={"policy": "strict"}))[0] == 400

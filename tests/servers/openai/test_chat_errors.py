@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from accord.backends.failure import EndpointError, Failure, FailureReport
+from accord.apis.failure import EndpointError, Failure, FailureReport
+from accord.apis.openai.errors import MAX_DETAIL_BYTES, error_body
 from accord.errors import AccordError, AgentError, BackendError, ErrorCode, RefusedError, TimedOutError
-from accord.servers.openai.errors import MAX_DETAIL_BYTES, error_body
 
 
 def refused(code: ErrorCode, **details: Any) -> RefusedError:

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.backends.openai.chat import OpenAiChat
-from accord.core.work.fields import Api, BackendApi, Disposition, row_of
-from accord.servers.openai.chat_answer import ChatTranslation
+from accord.apis.chat.codec import ChatCodec
+from accord.apis.openai.parts import TEXT_INPUT
+from accord.core.work.fields import Api, Disposition, row_of
 
-API = OpenAiChat(top_k=True, max_stops=None, reasoning_field="reasoning_content")
+API = ChatCodec(top_k=True, max_stops=None, reasoning_field="reasoning_content")
 """A server that takes all that servers of this API take."""
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
@@ -111,7 +111,7 @@ def valid_requests(draw: st.DrawFn, bodies: st.SearchStrategy[dict[str, Any]]) -
 def arrives(field: str) -> bool:
     """Whether a field of this row has to be in a request that was made from the order, by the table."""
     row = row_of(Api.CHAT, field)
-    return row.cells[BackendApi.CHAT] is Disposition.NATIVE and BackendApi.CHAT not in row.only_unchanged
+    return row.cells[Api.CHAT] is Disposition.NATIVE and Api.CHAT not in row.only_unchanged
 
 
 CONTENT = "messages[].content[]"
@@ -162,6 +162,8 @@ def message_statement(message: dict[str, Any]) -> Any:
 
 
 def tool_statement(tool: dict[str, Any]) -> Any:
+    if tool["type"] == "custom":  # is sent as a function with one text
+        return tool["custom"]["name"], None, TEXT_INPUT, False
     function = tool["function"]
     schema = function.get("parameters", {"type": "object", "properties": {}})
     return function["name"], function.get("description"), schema, bool(function.get("strict"))
@@ -172,7 +174,7 @@ def statements(body: dict[str, Any]) -> dict[str, Any]:
     said = {name: value for name, value in body.items() if arrives(name) and row_of(Api.CHAT, name).asks(value)}
     said.pop("n", None)  # the engine sends the order as often
     said["messages"] = [message_statement(message) for message in body["messages"]]
-    said["tools"] = [tool_statement(tool) for tool in body.get("tools", ()) if tool["type"] == "function"]
+    said["tools"] = list(map(tool_statement, body.get("tools", ())))
     if not said["tools"]:  # without tools these ask for nothing
         said.pop("tool_choice", None)
         said.pop("parallel_tool_calls", None)
@@ -187,8 +189,8 @@ def statements(body: dict[str, Any]) -> dict[str, Any]:
 @given(data=st.data())
 def test_request_to_order_to_request_loses_nothing_that_the_table_does_not_name(kind: str, data: st.DataObject):
     body = data.draw(requests(kind))
-    parsed = ChatTranslation().parse(json.loads(json.dumps(body)))
-    sent = json.loads(json.dumps(API.request(parsed.order, "m").body))
+    parsed = ChatCodec().read_request(json.loads(json.dumps(body)))
+    sent = json.loads(json.dumps(API.write_request(parsed.order, "m").body))
     assert statements(sent) == statements(body)
 
 
@@ -196,7 +198,7 @@ def test_request_to_order_to_request_loses_nothing_that_the_table_does_not_name(
 @given(data=st.data())
 def test_every_part_of_a_request_that_is_not_sent_again_is_a_reported_field(kind: str, data: st.DataObject):
     body = data.draw(requests(kind))
-    fields = set(ChatTranslation().parse(body).fields)
+    fields = set(ChatCodec().read_request(body).fields)
     contents = [message["content"] for message in body["messages"] if isinstance(message.get("content"), list)]
     parts: list[dict[str, Any]] = [part for content in contents for part in content]
     expected = {
@@ -208,7 +210,7 @@ def test_every_part_of_a_request_that_is_not_sent_again_is_a_reported_field(kind
         f"{CONTENT}.mark": any(part.get("mark") is not None for part in parts),
         "tools[].custom": any(tool["type"] == "custom" for tool in body.get("tools", ())),
         "response_format.other": body.get("response_format", {}).get("type") == "grammar",
-        "stream_options.other": bool(body.get("stream_options", {}).get("include_obfuscation")),
+        "stream_options.include_obfuscation": bool(body.get("stream_options", {}).get("include_obfuscation")),
         "user": "user" in body,
         "own_word": body.get("own_word") is not None,
         "store": body.get("store") is True,

@@ -4,15 +4,17 @@ from typing import Any
 
 import pytest
 
+from accord.apis.chat.codec import ChatCodec
+from accord.apis.openai import parts
 from accord.core.work.fields import Api, row_of
 from accord.errors import ErrorCode, RefusedError
-from accord.servers.openai.chat_answer import ChatTranslation
 from accord.wire.conversation import ConversationMessage
 from accord.wire.work import WorkOrder
 
 USER = {"role": "user", "content": "hi"}
 TOOL = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}
 OTHER_TOOL = {"type": "function", "function": {"name": "g"}}
+TEXT_INPUT = dict(parts.TEXT_INPUT)
 CUSTOM = {"type": "custom", "custom": {"name": "c"}}
 PNG = "data:image/png;base64,AAAA"
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
@@ -78,7 +80,7 @@ MESSAGES: dict[str, tuple[list[Any], list[Any], tuple[str, ...]]] = {
     ),
     "an uploaded file": (
         [user({"type": "file", "file": {"file_id": "file-1"}})],
-        [("user",)],
+        [("user", {"type": "resource", "uri": "", "media_type": "application/pdf", "data": "", "file_id": "file-1"})],
         ("messages[].content[].file.file_id",),
     ),
     "cache control": (
@@ -87,10 +89,15 @@ MESSAGES: dict[str, tuple[list[Any], list[Any], tuple[str, ...]]] = {
         ("messages[].content[].cache_control",),
     ),
     "an unknown kind of part": ([user({"type": "video_url"})], [("user",)], ("messages[].content[].other",)),
-    "an unknown member of a part": (
-        [user({"type": "text", "text": "hi", "prompt_cache_breakpoint": {}})],
-        [("user", {"type": "text", "text": "hi"})],
+    "a point to cache up to": (
+        [user({"type": "text", "text": "hi", "prompt_cache_breakpoint": {"mode": "explicit"}})],
+        [("user", {"type": "text", "text": "hi", "cache_control": {"mode": "explicit"}})],
         ("messages[].content[].prompt_cache_breakpoint",),
+    ),
+    "an unknown member of a part": (
+        [user({"type": "text", "text": "hi", "own": {}})],
+        [("user", {"type": "text", "text": "hi"})],
+        ("messages[].content[].own",),
     ),
     "an image of the assistant": (
         [{"role": "assistant", "content": [{"type": "image_url", "image_url": {"url": PNG}}]}],
@@ -151,9 +158,9 @@ MESSAGES: dict[str, tuple[list[Any], list[Any], tuple[str, ...]]] = {
         ("messages[].tool_calls", "messages[].tool_calls[].function.arguments"),
     ),
     "a custom call": (
-        [{"role": "assistant", "content": "a", "tool_calls": [{"id": "c", "type": "custom", "custom": {}}]}],
-        [("assistant", {"type": "text", "text": "a"})],
-        ("messages[].tool_calls[].custom",),
+        [{"role": "assistant", "tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "f", "input": "a"}}]}],
+        [("assistant", {"type": "tool_use", "id": "c", "name": "f", "input": {"input": "a"}, "custom": True})],
+        ("messages[].tool_calls", "messages[].tool_calls[].custom"),
     ),
     "an image as the result of a tool": (
         [{"role": "tool", "tool_call_id": "c", "content": [{"type": "image_url", "image_url": {"url": PNG}}]}],
@@ -182,7 +189,7 @@ MESSAGES: dict[str, tuple[list[Any], list[Any], tuple[str, ...]]] = {
 @pytest.mark.parametrize("case", MESSAGES)
 def test_each_message_is_in_the_conversation_or_its_row_is_reported(case: str):
     messages, expected, fields = MESSAGES[case]
-    parsed = ChatTranslation().parse(body(*messages))
+    parsed = ChatCodec().read_request(body(*messages))
     found = [message.dump() for message in parsed.order.conversation.messages]
     assert found == [{"role": role, "content": list(parts)} for role, *parts in expected]
     assert parsed.fields == fields
@@ -208,7 +215,7 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]] = {
         ("top_p", "top_k", "frequency_penalty", "presence_penalty", "seed", "max_tokens"),
     ),
     "two limits": (
-        {"max_tokens": 5, "max_completion_tokens": 9},
+        {"max_tokens": 5, "max_completion_tokens": 5},
         {"parameters": {"max_tokens": 5}},
         ("max_tokens", "max_completion_tokens"),
     ),
@@ -220,9 +227,10 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]] = {
     ),
     "effort": (
         {"reasoning_effort": "low"},
-        {"parameters": {"reasoning": {"effort": "low"}}},
+        {"reasoning": {"enabled": True, "effort": "low"}},
         ("reasoning_effort",),
     ),
+    "no effort": ({"reasoning_effort": "none"}, {"reasoning": {"enabled": False}}, ("reasoning_effort",)),
     "one stop": ({"stop": "."}, {"stop_sequences": ["."]}, ("stop",)),
     "stops": ({"stop": [".", "!"]}, {"stop_sequences": [".", "!"]}, ("stop",)),
     "a stream with usage": (
@@ -230,7 +238,8 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]] = {
         {"stream": True},
         ("stream_options.include_usage",),
     ),
-    "other options of a stream": ({"stream_options": {"include_obfuscation": True}}, {}, ("stream_options.other",)),
+    "obfuscation": ({"stream_options": {"include_obfuscation": True}}, {}, ("stream_options.include_obfuscation",)),
+    "other options of a stream": ({"stream_options": {"own": True}}, {}, ("stream_options.other",)),
     "JSON": (
         {"response_format": {"type": "json_object"}},
         {"json_mode": True},
@@ -243,7 +252,7 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]] = {
     ),
     "a schema with a description": (
         {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "description": "d"}}},
-        {"response_schema": {}, "schema_name": "n"},
+        {"response_schema": {}, "schema_name": "n", "schema_description": "d"},
         ("response_format.json_schema", "response_format.json_schema.description"),
     ),
     "another format": ({"response_format": {"type": "grammar", "grammar": "x"}}, {}, ("response_format.other",)),
@@ -262,7 +271,11 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]] = {
         {"tools": [{"name": "f", "strict": True, "cache_control": {"type": "ephemeral"}}]},
         ("tools", "tools[].function.strict", "tools[].cache_control"),
     ),
-    "a custom tool": ({"tools": [CUSTOM]}, {}, ("tools[].custom",)),
+    "a custom tool": (
+        {"tools": [CUSTOM]},
+        {"tools": [{"name": "c", "input_schema": TEXT_INPUT, "custom": {}}]},
+        ("tools", "tools[].custom"),
+    ),
     "a hosted tool": ({"tools": [{"type": "web_search"}]}, {}, ("tools[].other",)),
     "no tool": (
         {"tools": [TOOL], "tool_choice": "none"},
@@ -311,7 +324,7 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]] = {
 @pytest.mark.parametrize("case", FIELDS)
 def test_each_field_is_in_the_order_or_its_row_is_reported(case: str):
     members, expected, fields = FIELDS[case]
-    parsed = ChatTranslation().parse(body(**members))
+    parsed = ChatCodec().read_request(body(**members))
     conversation = {"messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]}
     assert parsed.order == WorkOrder.model_validate({"conversation": conversation, **expected})
     assert (parsed.fields, parsed.answers, parsed.model) == (fields, 1, "m")
@@ -323,20 +336,19 @@ def test_every_nested_field_that_is_reported_by_a_rule_has_a_row():
     unlisted = {name for name in reported if row_of(Api.CHAT, name).name == "*"}
     assert unlisted == {
         "messages[].prefix",
-        "messages[].content[].prompt_cache_breakpoint",
-        "response_format.json_schema.description",
+        "messages[].content[].own",
         "own_word",
     }
 
 
 def test_several_answers_are_no_part_of_the_order():
-    parsed = ChatTranslation().parse(body(n=3))
+    parsed = ChatCodec().read_request(body(n=3))
     assert (parsed.answers, parsed.fields, parsed.order.parameters) == (3, ("n",), {})
 
 
 def test_the_accord_member_is_not_a_part_of_the_body():
     given = body(accord={"policy": "strict"})
-    parsed = ChatTranslation().parse(given)
+    parsed = ChatCodec().read_request(given)
     assert (parsed.accord, parsed.body, parsed.fields) == ({"policy": "strict"}, body(), ())
     assert given["accord"] == {"policy": "strict"}
 
@@ -367,6 +379,9 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (body(temperature="hot"), "temperature", "a number, got text"),
     (body(temperature=True), "temperature", "a number, got a boolean"),
     (body(max_tokens=1.5), "max_tokens", "a whole number, got a number"),
+    (body(max_tokens=0), "max_tokens", "a whole number of at least 1"),
+    (body(max_completion_tokens=-1), "max_completion_tokens", "a whole number of at least 1"),
+    (body(max_tokens=5, max_completion_tokens=9), "max_completion_tokens", "the same number as the other limit"),
     (body(n=0), "n", "a whole number of at least 1"),
     (body(n=129), "n", "a whole number of at most 128"),
     (body(logprobs=1), "logprobs", "true or false"),
@@ -388,7 +403,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
 @pytest.mark.parametrize(("given", "field", "expected"), REFUSED, ids=[f"{row[1]}-{row[2][:20]}" for row in REFUSED])
 def test_each_body_that_is_no_request_is_refused_with_its_field(given: dict[str, Any], field: str, expected: str):
     with pytest.raises(RefusedError) as caught:
-        ChatTranslation().parse(given)
+        ChatCodec().read_request(given)
     assert (caught.value.code, caught.value.details) == (ErrorCode.INVALID_MESSAGE, {"field": field})
     assert caught.value.message.startswith(f"{field}: expected ")
     assert expected in caught.value.message

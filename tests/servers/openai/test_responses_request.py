@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from accord.apis.responses.read_request import continue_from, input_items, parse
 from accord.core.work.fields import TABLE, Api
 from accord.errors import ErrorCode, RefusedError
-from accord.servers.openai.responses_request import continue_from, input_items, parse
-from accord.wire.work import WorkOrder
+from accord.wire.work import Reasoning, WorkOrder
 
 PNG = "data:image/png;base64,AAAA"
 PDF = "data:application/pdf;base64,JVBERi0="
@@ -48,6 +48,7 @@ REPLY: dict[str, Any] = {
     "status": "completed",
     "content": [{"type": "output_text", "text": "Hi", "annotations": [], "logprobs": None}],
 }
+FETCHED = {"type": "resource", "uri": "", "media_type": "application/pdf", "data": ""}
 USE: dict[str, Any] = {"type": "tool_use", "id": "1", "name": "look", "input": {"at": "a"}}
 OTHER_USE: dict[str, Any] = {**USE, "id": "2", "input": {}}
 SEEN: dict[str, Any] = {"type": "tool_result", "tool_use_id": "1", "content": [text("seen")], "is_error": False}
@@ -77,7 +78,7 @@ INPUTS: list[tuple[Any, list[Any], list[str]]] = [
         [of(USE, role="assistant"), of(SEEN, role="tool"), of(OTHER_USE, role="assistant"), of(OTHER_SEEN, role="tool")],
         ["input[].function_call"],
     ),
-    ([{"type": "reasoning", "id": "rs_1", "summary": []}], [], ["input[].reasoning"]),
+    ([{"type": "reasoning", "id": "rs_1", "summary": []}], [], ["input[].reasoning", "input[].reasoning.reference"]),
     (
         [{"type": "reasoning", "summary": [], "encrypted_content": "seal"}],
         [of({"type": "thinking", "text": "", "signature": "seal", "redacted": True}, role="assistant")],
@@ -85,7 +86,7 @@ INPUTS: list[tuple[Any, list[Any], list[str]]] = [
     ),
     (
         [{"type": "custom_tool_call", "call_id": "1", "name": "patch", "input": "***"}, {"type": "custom_tool_call_output", "call_id": "1", "output": "seen"}],
-        [of({**USE, "name": "patch", "input": {"input": "***"}}, role="assistant"), of(SEEN, role="tool")],
+        [of({**USE, "name": "patch", "input": {"input": "***"}, "custom": True}, role="assistant"), of(SEEN, role="tool")],
         ["input[].custom_tool_call"],
     ),
     ([{**CALL, "namespace": "files"}], [of({**USE, "name": "files__look"}, role="assistant")], ["input[].function_call"]),
@@ -130,8 +131,8 @@ INPUTS: list[tuple[Any, list[Any], list[str]]] = [
         [of({"type": "resource", "uri": "a.zip", "media_type": "application/zip", "data": "UEs="})],
         ["input[].input_file.other"],
     ),
-    (user_content({"type": "input_file", "file_id": "f"}), [of()], ["input[].input_file.file_id"]),
-    (user_content({"type": "input_file", "file_url": "https://example.org"}), [of()], ["input[].input_file.address"]),
+    (user_content({"type": "input_file", "file_id": "f"}), [of({**FETCHED, "file_id": "f"})], ["input[].input_file.file_id"]),
+    (user_content({"type": "input_file", "file_url": "https://example.org"}), [of({**FETCHED, "uri": "https://example.org"})], ["input[].input_file.address"]),
     (user_content({"type": "input_audio", "input_audio": {}}), [of()], ["input[].other"]),
 ]  # fmt: skip
 
@@ -149,8 +150,9 @@ def test_each_input_becomes_these_messages_and_uses_these_rows(given: Any, messa
         ({"stream": True}, {"stream": True}, []),
         ({"temperature": 0.5, "top_p": 1, "max_output_tokens": 9}, {"parameters": {"temperature": 0.5, "top_p": 1, "max_tokens": 9}}, ["temperature", "top_p", "max_output_tokens"]),
         ({"temperature": None, "reasoning": {"effort": None}, "text": {}, "include": []}, {}, []),
-        ({"reasoning": {"effort": "high", "summary": "auto"}}, {"parameters": {"reasoning": {"effort": "high", "summary": "auto"}}}, ["reasoning"]),
-        ({"reasoning": {"generate_summary": "auto", "context": "all_turns"}}, {"parameters": {"reasoning": {"summary": "auto"}}}, ["reasoning", "reasoning.other"]),
+        ({"reasoning": {"effort": "high", "summary": "auto"}}, {"reasoning": {"enabled": True, "effort": "high", "summary": "auto"}}, ["reasoning", "reasoning.summary"]),
+        ({"reasoning": {"generate_summary": "auto", "context": "all_turns"}}, {"reasoning": {"summary": "auto"}}, ["reasoning", "reasoning.other", "reasoning.summary.alone"]),
+        ({"reasoning": {"effort": "none"}}, {"reasoning": {"enabled": False}}, ["reasoning"]),
         ({"text": {"format": {"type": "text"}, "verbosity": "medium"}}, {}, []),
         ({"text": {"format": {"type": "json_object"}, "verbosity": "low"}}, {"json_mode": True}, ["text.format.json_object", "text.verbosity"]),
         (
@@ -188,6 +190,7 @@ def test_instructions_are_the_first_system_message():
 
 
 FUNCTION = {"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": False}
+PATCH_FORMAT = {"type": "grammar", "syntax": "lark", "definition": "start: X"}
 PATCH = {"type": "custom", "name": "patch", "description": "Patch.", "format": {"type": "grammar", "syntax": "lark", "definition": "start: X"}}  # fmt: skip
 PATCH_TEXT = "`input` is text that matches this lark grammar:\nstart: X"
 TEXT_INPUT = {
@@ -204,13 +207,24 @@ TEXT_INPUT = {
         ([FUNCTION], [{"name": "f", "description": "d", "input_schema": {"type": "object"}, "strict": False}], ["tools"]),
         ([{"type": "function", "name": "f", "parameters": None, "strict": True}], [{"name": "f", "strict": True}], ["tools", "tools[].strict"]),
         ([{"type": "function", "name": "f", "defer_loading": True}], [{"name": "f"}], ["tools", "tools[].other"]),
-        ([PATCH], [{"name": "patch", "description": f"Patch.\n\n{PATCH_TEXT}", "input_schema": TEXT_INPUT}], ["tools", "tools[].custom"]),
-        ([{"type": "web_search", "external_web_access": False}, {"type": "local_shell"}], [], ["tools[].hosted"]),
+        (
+            [PATCH],
+            [
+                {
+                    "name": "patch",
+                    "description": f"Patch.\n\n{PATCH_TEXT}",
+                    "input_schema": TEXT_INPUT,
+                    "custom": {"description": "Patch.", "format": PATCH_FORMAT},
+                }
+            ],
+            ["tools", "tools[].custom"],
+        ),
+        ([{"type": "web_search"}, {"type": "local_shell"}], [], ["tools[].web_search", "tools[].hosted"]),
         (
             [{"type": "namespace", "name": "n", "description": "Of n.", "tools": [FUNCTION, {"type": "custom", "name": "t"}]}],
             [
                 {"name": "n__f", "description": "Of n.\n\nd", "input_schema": {"type": "object"}, "strict": False},
-                {"name": "n__t", "input_schema": TEXT_INPUT},
+                {"name": "n__t", "input_schema": TEXT_INPUT, "custom": {}},
             ],
             ["tools[].namespace", "tools", "tools[].custom"],
         ),
@@ -239,7 +253,7 @@ def test_an_effort_among_the_items_counts_before_that_of_the_request():
     update = {"type": "configuration_update", "reasoning": {"effort": "low"}}
     for members in ({"reasoning": {"effort": "high"}, "input": [update]}, {"input": [update], "reasoning": {"effort": "high"}}):  # fmt: skip
         request = parse({"model": "m", **members})
-        assert request.order.parameters == {"reasoning": {"effort": "low"}}
+        assert request.order.reasoning == Reasoning(enabled=True, effort="low")
         assert set(request.fields) == {"input[].configuration_update", "reasoning"}
 
 
@@ -298,6 +312,7 @@ NO_REQUESTS: list[tuple[dict[str, Any], str]] = [
     ({"model": "m", "input": "hi", "tool_choice": "secret"}, "tool_choice"),
     ({"model": "m", "input": "hi", "temperature": "secret"}, "temperature"),
     ({"model": "m", "input": "hi", "max_output_tokens": 1.5}, "max_output_tokens"),
+    ({"model": "m", "input": "hi", "max_output_tokens": 0}, "max_output_tokens"),
     ({"model": "m", "input": "hi", "stream": "secret"}, "stream"),
     ({"model": "m", "input": "hi", "instructions": []}, "instructions"),
     ({"model": "m", "input": "hi", "text": "secret"}, "text"),
@@ -333,7 +348,7 @@ def test_a_stored_response_is_continued_without_its_instructions():
         of(THINKING, text("Hi"), role="assistant"),
         of(text("and?")),
     ]
-    assert parse(second).fields == ("input[].reasoning", "previous_response_id")
+    assert parse(second).fields == ("input[].reasoning", "input[].reasoning.reference", "previous_response_id")
     third = continue_from({"model": "m", "input": [RESULT]}, [*input_items(second), CALL])
     assert len(third["input"]) == 7
     assert [message["role"] for message in messages_of(parse(third).order)] == ["user", "assistant", "user", "assistant", "tool"]  # fmt: skip

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, cast
 
+from accord.stdio.process import start_error
 from accord.wire.acp.client_methods import CreateTerminalRequest
 
 CHUNK: Final = 64 * 1024
@@ -110,15 +111,19 @@ class Terminals:
         command = [request.command, *request.args]
         if not request.args and shutil.which(request.command) is None:
             command = ["/bin/sh", "-c", request.command]  # many agents send a whole line, as editors run it
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env={**os.environ, **{variable.name: variable.value for variable in request.env}},
-            cwd=request.cwd or cwd,
-            start_new_session=True,
-        )
+        environ = {**os.environ, **{variable.name: variable.value for variable in request.env}}
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                env=environ,
+                cwd=request.cwd or cwd,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise start_error(error, command[0], environ) from error
         limit = request.output_byte_limit
         terminal = Terminal(process, MAX_OUTPUT_BYTES if limit is None else min(limit, MAX_OUTPUT_BYTES))
         if self._is_closed:  # meanwhile

@@ -113,6 +113,7 @@ async def _run_turn(
         was_cancelled=was_cancelled,
         unreleased=sorted(new_terminals & set(client.terminals.unreleased)),
         lines=probe.inspection.render(connection, range(since, len(connection.log))),
+        refused=None if model is None else model.refused_request(marker),
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, assert_never, cast
 
 from accord.acp_tools.inspect.client import PermissionPolicy, permission_options
-from accord.acp_tools.inspect.fake_model import ReceivedRequest
+from accord.acp_tools.inspect.fake_model import MalformedRequest, ReceivedRequest, explain_absence
 from accord.acp_tools.inspect.fake_model.script import TextReply, choose_reply, find_directive
 from accord.acp_tools.inspect.fake_model.tool_calls import Action, ChosenCall
 from accord.acp_tools.inspect.replies import (
@@ -123,6 +123,8 @@ class ToolTurn:
     unreleased: Sequence[str] = ()
     """The terminals that the agent created in this turn and did not release."""
     lines: tuple[InspectedLine, ...] = ()
+    refused: MalformedRequest | None = None
+    """The last request because of this prompt that the fake model refused."""
 
     @property
     def permissions(self) -> list[Mapping[str, Any]]:
@@ -216,7 +218,7 @@ def why_unused(turn: ToolTurn) -> CheckOutcome | None:
     if turn.model_requests is None:
         return not_applicable(NO_TOOL_USED)
     if not turn.model_requests:
-        return not_judged("The agent did not call the fake model")
+        return not_judged(explain_absence(turn.refused))
     replies = [choose_reply(request) for request in turn.model_requests]
     if any(isinstance(reply, TextReply) and reply.missing_tool for reply in replies):
         return not_applicable(f"The agent offers its model no tool that {DOES[turn.task.action]}")

@@ -13,11 +13,12 @@ from typing import Final
 from accord.backends.acp.permissions import AgentPermissions
 from accord.backends.acp.process import AgentLaunch, AgentProcess, AgentTiming
 from accord.backends.acp.request import agent_manifest, prompt_blocks
-from accord.backends.evidence import Layer, from_operator, gather, manifest_of
+from accord.backends.evidence import from_operator, gather, manifest_of
+from accord.core.work.evidence import Layer
 from accord.errors import BackendError
 from accord.wire.acp.initialize import AgentCapabilities
 from accord.wire.capability import ALIASES
-from accord.wire.disposition import BackendApi
+from accord.wire.disposition import Api
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.work import AnyPiece, EndPiece, WorkOrder
 
@@ -50,7 +51,7 @@ class AcpBackend:
         self._declared: Final = declared or CapabilityManifest({})
         self._timing: Final = timing or AgentTiming()
         self.model: Final = None
-        self.api_name: Final = BackendApi.ACP
+        self.api_name: Final = Api.ACP
         self.evidence: Layer = {}
         self._manifest = self._update_manifest(AgentCapabilities())
         self._process: AgentProcess | None = None

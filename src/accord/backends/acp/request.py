@@ -148,7 +148,7 @@ def _check_supported(order: WorkOrder) -> None:
         (Capability.STRUCTURED_OUTPUT_JSON_SCHEMA, order.response_schema is not None),
         (Capability.JSON_MODE, order.json_mode),
         (Capability.STOP_SEQUENCES, order.stop_sequences),
-        (Capability.EXTENDED_THINKING, order.thinking),
+        (Capability.EXTENDED_THINKING, order.thinking or order.reasoning),
         *((name, True) for name in order.parameters),
     )
     for capability, value in fields:
@@ -157,7 +157,7 @@ def _check_supported(order: WorkOrder) -> None:
 
 
 def _refusal(capability: str) -> BackendError:
-    return BackendError(f"A prompt to this agent cannot carry {capability}", retryable=False, refused=capability)
+    return BackendError(f"A prompt to this agent cannot carry {capability}", retryable=False)
 
 
 def _joined(blocks: Sequence[ContentBlock]) -> list[ContentBlock]:

@@ -34,7 +34,20 @@ from accord.wire.conversation import (
     ToolUsePart,
 )
 from accord.wire.manifest import CapabilityRequirements
-from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, ToolSpec, WorkOrder, WorkPiece
+from accord.wire.work import (
+    AnyPiece,
+    CitationPiece,
+    EndPiece,
+    MediaPiece,
+    TextPiece,
+    ThinkingPiece,
+    ToolCallDelta,
+    ToolCallPiece,
+    ToolSpec,
+    WorkOrder,
+    WorkPiece,
+    read_reasoning,
+)
 
 EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -68,6 +81,7 @@ def build_order(  # noqa: PLR0913 - the fields of an order, each by its name
     parts += [part_from_block(block) for block in content]
     messages.append(ConversationMessage.trusted(role=Role.USER, content=parts))
     messages += follow
+    others, reasoning = read_reasoning(parameters)
     return WorkOrder.trusted(
         conversation=Conversation.trusted(messages=messages),
         requirements=requirements or CapabilityRequirements.trusted(),
@@ -76,7 +90,8 @@ def build_order(  # noqa: PLR0913 - the fields of an order, each by its name
         stop_sequences=list(stop_sequences),
         stream=stream,
         thinking=thinking,
-        parameters=dict(parameters),
+        reasoning=reasoning,
+        parameters=others,
     )
 
 
@@ -159,13 +174,13 @@ class _MessageBuilder:
                 self._thoughts.append(piece.text)
                 if piece.signature is not None:  # it signs everything since the last signature
                     self._end_thought(piece.signature)
-            case ToolCallPiece():
+            case ToolCallPiece(cut=False):
                 self.finish()
                 self._parts.append(
                     ToolUsePart(id=piece.id, name=piece.name, input=piece.input, signature=piece.signature)
                 )
-            case WorkPiece() | EndPiece():
-                pass
+            case ToolCallPiece() | ToolCallDelta() | CitationPiece() | MediaPiece() | WorkPiece() | EndPiece():
+                pass  # no API takes what a model cited or drew back from its client
 
     def finish(self) -> list[MessagePart]:
         self._end_thought()

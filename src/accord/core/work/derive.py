@@ -30,7 +30,7 @@ from accord.wire.conversation import (
 )
 from accord.wire.manifest import CapabilityRequirements, MinSupport
 from accord.wire.plan import Need
-from accord.wire.work import WorkOrder
+from accord.wire.work import REASONING, WorkOrder
 
 PDF: Final = "application/pdf"
 
@@ -77,17 +77,16 @@ PARAMETERS: Final[Mapping[str, Capability]] = MappingProxyType(
         "seed": Capability.SEED_DETERMINISM,
         "logprobs": Capability.LOGPROBS,
         "cache_control": Capability.CACHE_CONTROL,
-        "reasoning": Capability.EXTENDED_THINKING,
     }
 )
-"""The parameters that mean the same to every API. They are preferences: work goes on without them, and the plan lists
-them as unmet; nothing is emulated for them. `reasoning` is an object of `effort` (a word), `max_tokens` and `summary`,
-each optional; with `enabled` false, the effort is of the whole answer and calls for no reasoning. Any other parameter
-is passed to the backend's API as it is."""
+"""The parameters that mean the same to every API. Any other is passed to the backend's API as it is."""
 
+SETTINGS: Final[Mapping[str, Capability]] = MappingProxyType({**PARAMETERS, REASONING: Capability.EXTENDED_THINKING})
+"""These parameters, and `reasoning`. They are preferences: work goes on without them, and the plan lists them as unmet;
+nothing is emulated for them."""
 
-PARAMETER_REASONS: Final[Mapping[str, str]] = MappingProxyType({f"{name} is set": name for name in PARAMETERS})
-"""Why each parameter's capability is preferred, with its name."""
+SETTING_REASONS: Final[Mapping[str, str]] = MappingProxyType({f"{name} is set": name for name in SETTINGS})
+"""Why the capability of each setting is preferred, with its name."""
 
 
 def stated_needs(requirements: CapabilityRequirements) -> list[Need]:
@@ -116,12 +115,8 @@ def derive_needs(order: WorkOrder) -> list[Need]:
         for name in derived_capabilities(order)
         if name not in required_names and name not in ADDED_MEANINGS
     ]
-    parameters = [
-        _parameter_need(parameter)
-        for parameter, capability in PARAMETERS.items()
-        if parameter in order.parameters and capability not in stated_names
-    ]
-    return [*stated, *derived, *parameters]
+    settings = [_setting_need(name) for name in _settings(order) if SETTINGS[name] not in stated_names]
+    return [*stated, *derived, *settings]
 
 
 def derive_extension_needs(order: WorkOrder) -> list[Need]:
@@ -135,26 +130,28 @@ def _derived_need(name: str) -> Need:
     return Need(capability=name, min_support=MinSupport.EMULATED, required=is_required, because=REASONS[name])
 
 
-def _parameter_need(parameter: str) -> Need:
-    return Need(
-        capability=PARAMETERS[parameter],
-        min_support=MinSupport.EMULATED,
-        required=False,
-        because=f"{parameter} is set",
-    )
+def _setting_need(name: str) -> Need:
+    return Need(capability=SETTINGS[name], min_support=MinSupport.EMULATED, required=False, because=f"{name} is set")
 
 
 def need_for(capability: str) -> Need:
     """The need that work with this capability would have; raises `KeyError` if it is never derived."""
-    for parameter, named in PARAMETERS.items():
+    for name, named in SETTINGS.items():
         if named == capability:
-            return _parameter_need(parameter)
+            return _setting_need(name)
     return _derived_need(capability)
 
 
-def parameter_capabilities(order: WorkOrder) -> tuple[Capability, ...]:
-    """The capabilities that this order prefers because of its parameters."""
-    return tuple(PARAMETERS[name] for name in order.parameters if name in PARAMETERS) if order.parameters else ()
+def _settings(order: WorkOrder) -> tuple[str, ...]:
+    """The settings that this order has, in the order of the table."""
+    if not order.parameters and order.reasoning is None:
+        return ()
+    return tuple(name for name in SETTINGS if name in order.parameters or (name == REASONING and order.reasoning))
+
+
+def setting_capabilities(order: WorkOrder) -> tuple[Capability, ...]:
+    """The capabilities that this order prefers because of its settings."""
+    return tuple(SETTINGS[name] for name in _settings(order))
 
 
 def derived_capabilities(order: WorkOrder) -> tuple[str, ...]:

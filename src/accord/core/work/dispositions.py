@@ -13,24 +13,25 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
 
 from accord.core.work.derive import need_for
-from accord.core.work.fields import TABLE, FieldRow, row_of
+from accord.core.work.fields import MARKED, TABLE, FieldColumn, FieldRow, place_of, row_of
 from accord.core.work.negotiate import IdentityCache
 from accord.core.work.plan import Candidate, PlanConfig, offer_for
 from accord.wire.capability import canonical_name
-from accord.wire.disposition import Api, BackendApi, Disposition, FieldClass, FieldPolicy, FieldRecord
+from accord.wire.disposition import Api, Disposition, FieldClass, FieldPolicy, FieldRecord
 from accord.wire.manifest import CapabilityRequirement, MinSupport, NegotiationResult
 from accord.wire.plan import Offer, Shortfall
 
 NOT_A_NAME: Final = re.compile(r"[^a-z0-9]+")
-API_NAMES: Final[Mapping[BackendApi, str]] = {
-    BackendApi.CHAT: "the chat completions API",
-    BackendApi.RESPONSES: "the responses API",
-    BackendApi.MESSAGES: "the messages API",
-    BackendApi.GEMINI: "the Gemini API",
-    BackendApi.ACP: "an ACP agent",
-    BackendApi.OTHER: "this kind of backend",
+API_NAMES: Final[Mapping[Api, str]] = {
+    Api.CHAT: "the chat completions API",
+    Api.RESPONSES: "the responses API",
+    Api.MESSAGES: "the messages API",
+    Api.GEMINI: "the Gemini API",
+    Api.ACP: "an ACP agent",
+    Api.OTHER: "this kind of backend",
 }
 LEARNED: Final = "the endpoint refused it"
+REBUILT: Final = "the request has to be changed for this backend, and only an unchanged one can carry it"
 
 
 class FieldLimits(NamedTuple):
@@ -42,28 +43,21 @@ class FieldLimits(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def field_limits(
-    api: Api, fields: tuple[str, ...], kind: BackendApi, policy: FieldPolicy, learned: frozenset[str] = frozenset()
+    api: Api, fields: tuple[str, ...], column: FieldColumn, policy: FieldPolicy, learned: frozenset[str] = frozenset()
 ) -> FieldLimits:
-    """What these fields mean for a backend of this kind; `learned` are fields that its endpoint refused recently."""
+    """What these fields mean for a backend of this column; `learned` are fields that its endpoint refused recently."""
     lacking: list[Shortfall] = []
     may_emulate = True
     for name in fields:
         row = row_of(api, name)
-        cell = row.cells[kind]
+        cell = column.cell(row)
         is_contract = row.kind is FieldClass.CONTRACT or policy is FieldPolicy.STRICT
         if is_contract and (name in learned or cell in (Disposition.REFUSED, Disposition.DROPPED)):
-            reason = LEARNED if name in learned else lacking_reason(kind)
+            reason = LEARNED if name in learned else lacking_reason(row, column)
             lacking.append(Shortfall(capability=row.capability or shortfall_name(name), reason=f"{name}: {reason}"))
-        elif is_contract and kind in row.only_unchanged and ("." in name or "[" in name):
+        elif is_contract and column.api in row.only_unchanged and ("." in name or "[" in name):
             may_emulate = False
     return FieldLimits(tuple(lacking), may_emulate)
-
-
-@lru_cache(maxsize=1024)
-def needs_rebuilding(api: Api, fields: tuple[str, ...], kind: BackendApi) -> bool:
-    """Whether an endpoint of this kind would refuse a part of the messages, which then cannot be sent as they came."""
-    rows = (row_of(api, name) for name in fields)
-    return any("[" in row.name and row.cells[kind] is Disposition.DROPPED for row in rows)
 
 
 def shortfall_name(field: str) -> str:
@@ -71,9 +65,14 @@ def shortfall_name(field: str) -> str:
     return NOT_A_NAME.sub("_", field.lower()).strip("_") or "field"
 
 
-def lacking_reason(kind: BackendApi) -> str:
+def lacking_reason(row: FieldRow, column: FieldColumn) -> str:
     """Why this kind of backend cannot carry the field."""
-    return f"{API_NAMES[kind]} has no field for it"
+    if column.lacks_row(row):
+        return f"the {column.title} has no field for it"
+    own, is_own, reason = row.reason.partition(": ")
+    if is_own:  # of one kind of backend only
+        return reason if own == column.api.value else f"{API_NAMES[column.api]} has no field for it"
+    return row.reason or f"{API_NAMES[column.api]} has no field for it"
 
 
 @lru_cache(maxsize=1024)
@@ -99,7 +98,7 @@ class FieldUse(NamedTuple):
 
     api: Api
     fields: tuple[str, ...]
-    kind: BackendApi
+    column: FieldColumn
     unchanged: bool
     learned: frozenset[str] = frozenset()
 
@@ -117,8 +116,8 @@ def _dispose(use: FieldUse, offer: Offer) -> tuple[FieldRecord, ...]:
             records.append(FieldRecord(field=name, disposition=Disposition.DROPPED, reason=LEARNED, learned=True))
             continue
         # What the API cannot carry would not get there with the capability, either.
-        is_carried = row.cells[use.kind] is not Disposition.DROPPED
-        outcome = (_by_capability(row, offer) if is_carried else None) or _by_cell(row, use, offer)
+        is_carried = use.column.cell(row) is not Disposition.DROPPED
+        outcome = (_by_capability(row, offer) if is_carried else None) or _by_cell(name, row, use, offer)
         if outcome is not None:
             records.append(FieldRecord(field=name, disposition=outcome[0], reason=outcome[1]))
     return tuple(records)
@@ -141,20 +140,32 @@ def _by_capability(row: FieldRow, offer: Offer) -> tuple[Disposition, str] | Non
     return None
 
 
-def _by_cell(row: FieldRow, use: FieldUse, offer: Offer) -> tuple[Disposition, str] | None:
+def _by_cell(name: str, row: FieldRow, use: FieldUse, offer: Offer) -> tuple[Disposition, str] | None:
     """What becomes of a field that the kind of backend does not carry natively, and why."""
-    cell = row.cells[use.kind]
+    cell = use.column.cell(row)
     is_native = row.capability is not None and canonical_name(row.capability) in offer.negotiation.native
-    if cell is Disposition.EMULATED and not is_native:
+    if cell is Disposition.EMULATED and not is_native and not (use.unchanged and use.column.api is use.api):
         return cell, row.note or "emulated by Accord"
-    if cell is Disposition.DROPPED or _is_lost(row, use):
-        return Disposition.DROPPED, lacking_reason(use.kind)
-    return None
+    if cell is Disposition.DROPPED:
+        return cell, lacking_reason(row, use.column)
+    return (Disposition.DROPPED, REBUILT) if _is_lost(name, row, use) else None
 
 
-def _is_lost(row: FieldRow, use: FieldUse) -> bool:
+def _is_lost(name: str, row: FieldRow, use: FieldUse) -> bool:
     """Whether the request had to be changed and the field could not be taken over; whole members of a body can."""
-    return not use.unchanged and use.kind in row.only_unchanged and ("." in row.name or "[" in row.name)
+    return (
+        not use.unchanged and use.column.api in row.only_unchanged and place_of(use.api, name, use.column.api) is None
+    )
+
+
+def assumed(api: Api, fields: Sequence[str], choices: Mapping[str, str]) -> tuple[FieldRecord, ...]:
+    """The labels of what was chosen, by capability: each under the field that the request has for it or could have."""
+    listed = tuple(TABLE[api])
+    return tuple(
+        FieldRecord(field=name, disposition=Disposition.ASSUMED, reason=reason)
+        for capability, reason in choices.items()
+        for name in [next(each for each in (*fields, *listed) if row_of(api, each).capability == capability)]
+    )
 
 
 _DISPOSED: Final = IdentityCache[tuple[FieldRecord, ...]]()
@@ -162,18 +173,18 @@ _DISPOSED: Final = IdentityCache[tuple[FieldRecord, ...]]()
 
 def effective(
     row: FieldRow,
-    kind: BackendApi,
+    column: FieldColumn,
     candidate: Candidate,
     config: PlanConfig,
     learned: frozenset[str] = frozenset(),
 ) -> FieldRecord:
-    """What becomes of this field in a request that asks for nothing else, at a backend of this kind.
+    """What becomes of this field in a request that asks for nothing else, at a backend of this column.
 
     The cell of the table, the manifest, the configured emulations and what was learned decide, through the same code
     that plans and labels a request.
     """
     fields = (row.name,)
-    lacking, may_emulate = field_limits(row.api, fields, kind, FieldPolicy.LABELLED, learned)
+    lacking, may_emulate = field_limits(row.api, fields, column, FieldPolicy.LABELLED, learned)
     if lacking:  # its reason begins with the name of the field
         reason = lacking[0].reason.partition(": ")[2]
         return FieldRecord(field=row.name, disposition=Disposition.REFUSED, reason=reason)
@@ -186,21 +197,21 @@ def effective(
     if offer.missing:
         reason = f"{offer.missing[0].capability} is {offer.missing[0].reason}"
         return FieldRecord(field=row.name, disposition=Disposition.REFUSED, reason=reason)
-    unchanged = kind.value == row.api.value and not offer.rescues and not offer.losses
+    unchanged = column.api is row.api and not offer.rescues and not offer.losses
     # Not in the cache of requests, which these would fill.
-    records = _dispose(FieldUse(row.api, fields, kind, unchanged, learned), offer)
+    records = _dispose(FieldUse(row.api, fields, column, unchanged, learned), offer)
     return records[0] if records else FieldRecord(field=row.name, disposition=Disposition.NATIVE, reason="")
 
 
 def effective_fields(
-    api: Api, kind: BackendApi, candidate: Candidate, config: PlanConfig, learned: frozenset[str] = frozenset()
+    api: Api, column: FieldColumn, candidate: Candidate, config: PlanConfig, learned: frozenset[str] = frozenset()
 ) -> Mapping[str, FieldRecord]:
-    """What becomes of each field of an API at a backend of this kind, by name. Shared between calls."""
+    """What becomes of each field of an API at a backend of this column, by name. Shared between calls."""
     return _EFFECTIVE.get_or_compute(
         (candidate.manifest, config),
         (candidate.manifest.root,),
-        lambda: {name: effective(row, kind, candidate, config, learned) for name, row in TABLE[api].items()},
-        key=(api, kind, candidate.refused, candidate.contradicted, learned),
+        lambda: {name: effective(row, column, candidate, config, learned) for name, row in TABLE[api].items()},
+        key=(api, column, candidate.refused, candidate.contradicted, candidate.history, learned),
     )
 
 
@@ -220,8 +231,6 @@ def without_fields(body: dict[str, Any], names: Sequence[str]) -> dict[str, Any]
     return body
 
 
-MARKED: Final = ("system[]", "tools[]", "messages[].content[]", "messages[].content[].content[]")
-"""Where `*` may be in a request of the Messages API."""
 ALSO_NAMED: Final[Mapping[str, tuple[str, ...]]] = {
     "reasoning_content": ("reasoning_content", "reasoning"),
     "thinking": ("thinking", "redacted_thinking"),
@@ -232,18 +241,24 @@ ALSO_NAMED: Final[Mapping[str, tuple[str, ...]]] = {
 def _remove(held: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
     """A copy without the member at this path; an object that is left empty goes, too."""
     first, rest = path[0], path[1:]
-    name = first.removesuffix("[]")
+    name, _, role = first.removesuffix("]").partition("[")
     inner: Any = held.get(name)
     kept = {key: value for key, value in held.items() if key != name}
     if not rest:
         return kept
-    if first.endswith("[]") and isinstance(inner, list):
-        items = [_remove_from_item(item, rest) for item in cast("list[Any]", inner)]
+    if first.endswith("]") and isinstance(inner, list):
+        messages = cast("list[Any]", inner)
+        items = [_remove_from_item(item, rest) if not role or _has_role(item, role) else item for item in messages]
         return {**held, name: [item for item in items if item is not None]}
     if isinstance(inner, dict):
         left = _remove(cast("dict[str, Any]", inner), rest)
         return {**held, name: left} if left else kept
-    return held
+    # A path goes on below a value where that value has a row of its own.
+    return held if isinstance(inner, list) or first.endswith("]") else kept
+
+
+def _has_role(item: Any, role: str) -> bool:
+    return isinstance(item, dict) and cast("dict[str, Any]", item).get("role") == role
 
 
 def _remove_from_item(item: Any, path: Sequence[str]) -> Any:

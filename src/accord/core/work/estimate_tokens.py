@@ -13,13 +13,16 @@ from collections.abc import Mapping
 from math import ceil
 from string import ascii_letters
 from typing import Any, Final, assert_never, cast
+from weakref import ref
 
 import msgspec
 
+from accord.core.sizes import WINDOW_BYTES
 from accord.core.work.derive import PDF
 from accord.wire.conversation import (
     AnyPart,
     AudioPart,
+    ConversationMessage,
     ImagePart,
     MessagePart,
     ResourceLinkPart,
@@ -55,6 +58,8 @@ TOKENS_PER_BYTE: Final[tuple[tuple[bytes, float], ...]] = (
 )
 """Classes of first bytes, and the tokens of a character that begins with one. The other bytes of it count nothing."""
 
+_LATER_BYTES: Final = _bytes(0x80, 0xBF)
+
 IMAGE_TOKENS: Final = 1600
 """A large image; a small one costs less, and some models take more for one in full detail."""
 PAGE_TOKENS: Final = 2200
@@ -64,6 +69,8 @@ PAGE_CHARS: Final = 80_000
 AUDIO_CHARS: Final = 700
 """How much audio in base64 counts as a token: about 30 tokens a second at 128 kbit/s."""
 FILE_CHARS: Final = 4
+LONG_TOKENS: Final = 16_000
+"""A message of more tokens is not counted twice."""
 MESSAGE_TOKENS: Final = 4
 """What marks the beginning, the author and the end of a message, and likewise of a tool, a call and a result."""
 
@@ -74,25 +81,40 @@ def estimate_tokens(order: WorkOrder) -> int:
     """Estimate the input tokens of this order."""
     total = 0.0
     for message in order.conversation.messages:
-        total += MESSAGE_TOKENS + sum(map(_part_tokens, message.content))
+        total += _message_tokens(message)
     for tool in order.tools:
-        total += MESSAGE_TOKENS + _text_tokens(tool.name) + _text_tokens(tool.description)
-        total += _json_tokens(tool.input_schema)
+        total += MESSAGE_TOKENS + text_tokens(tool.name) + text_tokens(tool.description)
+        total += json_tokens(tool.input_schema)
     if order.response_schema is not None:
-        total += MESSAGE_TOKENS + _json_tokens(order.response_schema)
+        total += MESSAGE_TOKENS + json_tokens(order.response_schema)
     return ceil(total)
+
+
+_long_messages: Final[dict[int, tuple[ref[ConversationMessage], float]]] = {}
+"""The estimates of long messages by their identity: a request is estimated once, for however many backends."""
+
+
+def _message_tokens(message: ConversationMessage) -> float:
+    known = _long_messages.get(id(message))
+    if known is not None and known[0]() is message:
+        return known[1]
+    tokens = MESSAGE_TOKENS + sum(map(_part_tokens, message.content))
+    if tokens > LONG_TOKENS:
+        key = id(message)
+        _long_messages[key] = ref(message, lambda _: _long_messages.pop(key, None)), tokens
+    return tokens
 
 
 def _part_tokens(part: MessagePart) -> float:
     part = cast("AnyPart", part)
     match part:
         case TextPart():
-            return _text_tokens(part.text)
+            return text_tokens(part.text)
         case ThinkingPart():
             # A signature is checked and not read; redacted reasoning is as long as what it hides.
-            return _file_tokens(part.signature) if part.redacted else _text_tokens(part.text)
+            return _file_tokens(part.signature) if part.redacted else text_tokens(part.text)
         case ToolUsePart():
-            return MESSAGE_TOKENS + _text_tokens(part.name) + _json_tokens(part.input)
+            return MESSAGE_TOKENS + text_tokens(part.name) + json_tokens(part.input)
         case ToolResultPart():
             return MESSAGE_TOKENS + sum(map(_part_tokens, part.content))
         case ImagePart():
@@ -107,28 +129,40 @@ def _document_tokens(part: AudioPart | ResourcePart | ResourceLinkPart) -> float
     if isinstance(part, AudioPart):
         return len(part.data) / AUDIO_CHARS
     if isinstance(part, ResourceLinkPart):
-        return sum(map(_text_tokens, (part.uri, part.name, part.description or "")))
+        return sum(map(text_tokens, (part.uri, part.name, part.description or "")))
     if part.data is None:
-        return _text_tokens(part.uri) + _text_tokens(part.text or "")
+        return text_tokens(part.uri) + text_tokens(part.text or "")
     if part.media_type == PDF:
-        return _text_tokens(part.uri) + PAGE_TOKENS * ceil(len(part.data) / PAGE_CHARS)
-    return _text_tokens(part.uri) + _file_tokens(part.data)
+        return text_tokens(part.uri) + PAGE_TOKENS * ceil(len(part.data) / PAGE_CHARS)
+    return text_tokens(part.uri) + _file_tokens(part.data)
 
 
 def _file_tokens(data: str | None) -> float:
     return len(data or "") / FILE_CHARS
 
 
-def _json_tokens(value: Any) -> float:
-    return _bytes_tokens(_encode(dict(value) if isinstance(value, Mapping) else value))  # pyright: ignore[reportUnknownArgumentType]
+def json_tokens(value: Any) -> float:
+    """Estimate the tokens of a value as JSON."""
+    return bytes_tokens(_encode(dict(value) if isinstance(value, Mapping) else value))  # pyright: ignore[reportUnknownArgumentType]
 
 
-def _text_tokens(text: str) -> float:
-    return _bytes_tokens(text.encode("utf-8", "replace"))
+def text_tokens(text: str) -> float:
+    """Estimate the tokens of text."""
+    return bytes_tokens(text.encode("utf-8", "replace"))
 
 
-def _bytes_tokens(data: bytes) -> float:
-    # Deleting a class and measuring what is left runs in compiled code; a loop over the characters would not.
-    size = len(data)
-    classes = TOKENS_PER_BYTE if not data.isascii() else TOKENS_PER_BYTE[:5]
-    return sum(tokens * (size - len(data.translate(None, found))) for found, tokens in classes)
+def bytes_tokens(data: bytes) -> float:
+    """Estimate the tokens of text in UTF-8."""
+    total = 0.0
+    # In windows, so that no step holds the interpreter's lock for long.
+    for start in range(0, len(data), WINDOW_BYTES):
+        rest = data[start : start + WINDOW_BYTES]
+        if not rest.isascii():
+            rest = rest.translate(None, _LATER_BYTES)
+        # Deleting a class and measuring what is left runs in compiled code; a loop over the characters would not.
+        for found, tokens in TOKENS_PER_BYTE:
+            if not rest:
+                break
+            before, rest = len(rest), rest.translate(None, found)
+            total += tokens * (before - len(rest))
+    return total

@@ -16,14 +16,14 @@ from typing import Any, Final, cast
 
 from accord.core.vocabulary import PROBED, unknown_name
 from accord.core.work.derive import (
-    PARAMETER_REASONS,
     PARAMETERS,
     PART_REASONS,
+    SETTING_REASONS,
     capability_for_part,
     derive_extension_needs,
     derive_needs,
     derived_capabilities,
-    parameter_capabilities,
+    setting_capabilities,
     stated_needs,
     work_contents,
 )
@@ -90,9 +90,9 @@ MAX_CACHED_REQUIREMENTS: Final = 64
 class Candidate:
     """A backend that could be given the work: its name, what it declares, and what experience says against that.
 
-    `refused` is what its endpoint refused; `contradicted` is what it declares and its answers did not show. `lacking`
-    is what rules it out for this work, whatever its manifest says. Without `may_emulate`, it gets the work as it is or
-    not at all.
+    `refused` is what its endpoint refused; `contradicted` is what it declares and its answers did not show; `history`
+    says how often. `lacking` is what rules it out for this work, whatever its manifest says. Without `may_emulate`, it
+    gets the work as it is or not at all.
     """
 
     name: str
@@ -101,6 +101,7 @@ class Candidate:
     contradicted: frozenset[str] = frozenset()
     lacking: tuple[Shortfall, ...] = ()
     may_emulate: bool = True
+    history: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         # Several are made for every question: what Accord makes itself is not checked again.
@@ -108,7 +109,6 @@ class Candidate:
             object.__setattr__(
                 self, "manifest", as_model(CapabilityManifest, self.manifest, "manifest", MANIFEST_EXAMPLE)
             )
-
         for name in ("refused", "contradicted"):
             if type(names := getattr(self, name)) is not frozenset:
                 object.__setattr__(self, name, frozenset(capability_names(names)))
@@ -219,7 +219,7 @@ _CHECKED: Final = IdentityCache[Refusal | None]()
 
 def _cache_key(order: WorkOrder, candidates: Sequence[Candidate]) -> tuple[Any, ...]:
     """The needs by value, and what each candidate declares of just these."""
-    derived, parameters = derived_capabilities(order), parameter_capabilities(order)
+    derived, parameters = derived_capabilities(order), setting_capabilities(order)
     required = tuple((need.capability, need.min_support) for need in order.requirements.required)
     preferred = tuple((need.capability, need.min_support) for need in order.requirements.preferred)
     names = [*derived, *(name for name, _ in required), *(name for name, _ in preferred)]
@@ -237,7 +237,7 @@ def _declarations(
         manifest = candidate.manifest.root
         levels = tuple([None if (level := manifest.get(name)) is None else level.root for name in names])
         lacking = tuple([(short.capability, short.reason) for short in candidate.lacking])
-        experience = (candidate.refused, candidate.contradicted, candidate.may_emulate)
+        experience = (candidate.refused, candidate.contradicted, candidate.history, candidate.may_emulate)
         declarations.append((candidate.name, *experience, lacking, levels))
     return tuple(declarations)
 
@@ -330,9 +330,8 @@ class _Settlement:
 def _settle(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> _Settlement:
     manifest = candidate.manifest
     # By canonical names: an endpoint that refuses `image_input` has no `vision` either.
-    refused = set(map(canonical_name, candidate.refused))
     contradicted = set(map(canonical_name, candidate.contradicted))
-    lacking = refused | contradicted
+    lacking = contradicted.union(map(canonical_name, candidate.refused))
     if lacking:  # experience outweighs the declaration
         kept = {name: level for name, level in manifest.items() if canonical_name(name) not in lacking}
         manifest = CapabilityManifest.model_construct(root=kept)
@@ -343,19 +342,20 @@ def _settle(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> 
     settlement, engine = _Settlement(negotiation), EmulationEngine(config.emulation)
     # A capability can be stated more than once; all of its needs must accept emulation.
     native_only = {
-        need.capability for need in needs if need.min_support is MinSupport.NATIVE or need.because in PARAMETER_REASONS
+        need.capability for need in needs if need.min_support is MinSupport.NATIVE or need.because in SETTING_REASONS
     }
+    history = {canonical_name(name): f" ({text})" for name, text in candidate.history}
     may_try = config.unknown is UnknownPolicy.TRY and config.policy is not WorkPolicy.STRICT
     for name in dict.fromkeys(negotiation.unsupported):
         canonical = canonical_name(name)
-        reason = CONTRADICTED if canonical in contradicted else negotiation.reasons[name]
+        experience = CONTRADICTED if canonical in contradicted else REFUSED_BEFORE
+        reason = experience + history.get(canonical, "") if canonical in lacking else negotiation.reasons[name]
         strategy = engine.resolve(name)
         if may_try and canonical not in lacking and declared_level(candidate.manifest, name) is None:
             settlement.tried.append(name)
         elif name not in native_only and build_emulation(name, strategy, DEFAULT_SETTINGS) is not None:
             settlement.rescues.append(Rescue(capability=name, strategy=strategy, instead_of=reason))
         else:
-            reason = REFUSED_BEFORE if canonical in refused else reason
             settlement.short.append(Shortfall(capability=name, reason=reason))
     return settlement
 
@@ -480,8 +480,10 @@ def remove_unsupported(order: WorkOrder, losses: Iterable[str], unmet: Iterable[
                 for message in order.conversation.messages
             ]
             order = replace_messages(order, messages)
+    without = frozenset(unmet)
+    if order.reasoning is not None and Capability.EXTENDED_THINKING in without:
+        order = order.model_copy(update={"reasoning": None})
     if order.parameters:
-        without = frozenset(unmet)
         kept = {name: value for name, value in order.parameters.items() if PARAMETERS.get(name) not in without}
         if len(kept) < len(order.parameters):
             order = order.model_copy(update={"parameters": kept})

@@ -13,10 +13,10 @@ from accord.core.work.emulation.base import replace_messages
 from accord.core.work.fields import TABLE, ModelRequest
 from accord.wire.capability import REASONING_HISTORY
 from accord.wire.conversation import ConversationMessage, MessagePart, ThinkingPart, ToolUsePart
-from accord.wire.disposition import BackendApi
+from accord.wire.disposition import Api
 from accord.wire.work import AnyPiece, ThinkingPiece, ToolCallPiece, WorkOrder
 
-_MARK: Final = re.compile(rf"accord-({'|'.join(BackendApi)})\.")
+_MARK: Final = re.compile(rf"accord-({'|'.join(Api)})\.")
 
 SIGNED_FIELDS: Final = frozenset(
     row.name
@@ -27,7 +27,7 @@ SIGNED_FIELDS: Final = frozenset(
 """Fields whose values may be signed."""
 
 
-def mark_signature(piece: AnyPiece, origin: BackendApi) -> AnyPiece:
+def mark_signature(piece: AnyPiece, origin: Api) -> AnyPiece:
     """The piece with the origin of its signature, if it has one."""
     if isinstance(piece, ThinkingPiece | ToolCallPiece) and piece.signature is not None:
         return piece.model_copy(update={"signature": f"accord-{origin.value}.{piece.signature}"})
@@ -44,7 +44,7 @@ def has_marks(order: WorkOrder) -> bool:
     return any(_MARK.match(part.signature) for part in _signed(order) if part.signature)
 
 
-def own_signatures(order: WorkOrder, api: str, kind: BackendApi) -> tuple[WorkOrder, bool]:
+def own_signatures(order: WorkOrder, api: str, kind: Api) -> tuple[WorkOrder, bool]:
     """The order with only those signatures that a backend of this kind accepts, and whether others were removed.
 
     `api` is the API of the client that sent it.
@@ -64,7 +64,7 @@ def own_signatures(order: WorkOrder, api: str, kind: BackendApi) -> tuple[WorkOr
     return replace_messages(order, messages), lost
 
 
-def _own(part: MessagePart, api: str, kind: BackendApi) -> MessagePart | None:
+def _own(part: MessagePart, api: str, kind: Api) -> MessagePart | None:
     """The part with its signature for this kind of backend, or without; None if nothing would be left of it."""
     if not isinstance(part, ThinkingPart | ToolUsePart) or part.signature is None:
         return part

@@ -1,6 +1,7 @@
-"""`/v1/admin`: keys and usage, for keys with the rule `is_admin` only; not for anonymous callers, on any address.
+"""`/v1/admin`: keys, usage and what endpoints refused, for keys with the rule `is_admin` only.
 
-The secret of a key is in the answer to the request that makes it, and nowhere else. Who changed a key is logged.
+Not for anonymous callers, on any address. The secret of a key is in the answer to the request that makes it, and
+nowhere else. Who changed a key is logged.
 """
 
 import logging
@@ -17,11 +18,13 @@ from accord.servers.http.body import read_small_body
 from accord.servers.http.exchange import Exchange, HttpEndpoint
 from accord.servers.http.requests import not_found_error
 from accord.servers.service import Service
+from accord.wire.disposition import ForgottenRefusals
 from accord.wire.keys import KeyChange, KeyList, KeyRequest, NewKey, UsageGroup, UsageReport
-from accord.wire.routes import KEY_PATH, KEYS_PATH, USAGE_PATH
+from accord.wire.routes import KEY_PATH, KEYS_PATH, REFUSALS_PATH, USAGE_PATH
 from accord.wire.session import TokenRecord
 
 NOT_ADMIN: Final = "This needs a key that may use the admin API; `accord keys add USER --admin` makes one"
+NO_BACKEND: Final = "There is no backend of this name"
 NO_KEY: Final = "There is no key of this id"
 PARAMETERS: Final = ("by", "key", "since", "until")
 
@@ -40,6 +43,7 @@ class AdminEndpoints:
             KEYS_PATH: {"GET": self.list_keys, "POST": self.add_key},
             KEY_PATH: {"GET": self.show_key, "PATCH": self.change_key, "DELETE": self.revoke_key},
             USAGE_PATH: {"GET": self.show_usage},
+            REFUSALS_PATH: {"DELETE": self.forget_refusals},
         }
         return [HttpEndpoint(self._service, route, methods) for route, methods in handlers.items()]
 
@@ -103,6 +107,19 @@ class AdminEndpoints:
         since, until = _read_day(query, "since"), _read_day(query, "until")
         usage = await store.usage(by=by, key=key, since=since, until=until)
         return await exchange.answer(UsageReport(by=by, key=key, since=since, until=until, usage=usage))
+
+    async def forget_refusals(self, exchange: Exchange) -> int:
+        """Forget what a backend's endpoint refused, so that it is sent again; every process of the service does."""
+        self._check_admin(exchange)
+        name, dispatcher = exchange.path_parameter("backend"), self._service.sessions.engine.dispatcher
+        if name not in dispatcher.backends:
+            raise not_found_error(f"{NO_BACKEND}; the backends are {', '.join(dispatcher.backends)}")
+        by = exchange.caller.key
+        LOGGER.info(
+            "What an endpoint refused was forgotten",
+            extra={"fields": {"backend": name, "by_key": by.token_id if by else None}},
+        )
+        return await exchange.answer(ForgottenRefusals(backend=name, forgotten=dispatcher.refusals.forget(name)))
 
     def _check_admin(self, exchange: Exchange) -> Store:
         """The store; raises `RefusedError` if the caller's key may not use the admin API."""

@@ -14,10 +14,12 @@ with naming_extra("accord.servers.http"):
     from starlette.middleware.cors import CORSMiddleware
     from starlette.routing import BaseRoute, Route, WebSocketRoute
 
+from accord.engine.call_log import CALL_RETENTION_DAYS
 from accord.errors import AccordError, ErrorCode, RefusedError, StoreError
 from accord.servers.http.admin import AdminEndpoints
 from accord.servers.http.assist import assist_endpoint
 from accord.servers.http.exchange import (
+    CALLER_KEY,
     LOGGER,
     App,
     ClientGoneError,
@@ -32,7 +34,7 @@ from accord.servers.http.exchange import (
 from accord.servers.http.plan import plan_endpoint
 from accord.servers.http.requests import RequestEndpoints, not_found_error
 from accord.servers.http.websocket import WebSocketEndpoint, reject_websocket
-from accord.servers.service import Service
+from accord.servers.service import Service, is_operator
 from accord.stores import opened_store
 from accord.wire.routes import (
     CAPABILITIES_HEADER,
@@ -61,20 +63,29 @@ ALLOWED_HEADERS: Final = (
 )
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 MAINTENANCE_EVERY_S: Final = 10.0
+OPERATOR_ONLY: Final = (
+    "This shows what all keys do, and needs a key of the operator; `accord keys add USER --admin` makes one"
+)
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RequireAuthentication:
-    """An ASGI application behind authentication and the rate limit, for one that checks neither itself."""
+    """An ASGI application behind authentication and the rate limit, for one that checks neither itself.
 
-    def __init__(self, service: Service, app: App) -> None:
+    With `operator_only`, a key needs the rule `is_admin`.
+    """
+
+    def __init__(self, service: Service, app: App, *, operator_only: bool = False) -> None:
         self._service = service
         self._app = app
+        self._operator_only = operator_only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass an authenticated request on; answer any other with its error."""
         try:
-            await authenticate_caller(self._service, scope, read_headers(scope))
+            caller = scope[CALLER_KEY] = await authenticate_caller(self._service, scope, read_headers(scope))
+            if self._operator_only and not is_operator(caller):
+                raise RefusedError(OPERATOR_ONLY, ErrorCode.FORBIDDEN, {})
         except AccordError as error:
             await send_problem(send, error)
         else:
@@ -84,7 +95,8 @@ class RequireAuthentication:
 class Application:
     """A service as an ASGI application.
 
-    `more` are further ASGI endpoints by path: objects, since Starlette takes a function for a request handler. With
+    `more` are further ASGI endpoints by path: objects, since Starlette takes a function for a request handler. Sessions
+    are deleted after `retention_days`; if these are not given, only those of calls, after `CALL_RETENTION_DAYS`. With
     `loopback_only`, requests under another host name than localhost are refused. The store is opened and closed with
     the application, unless the caller does that (`opens_store=False`).
     """
@@ -94,12 +106,13 @@ class Application:
         service: Service,
         more: Mapping[str, App] | None = None,
         *,
-        retention: timedelta | None = None,
+        retention_days: int | None = None,
         loopback_only: bool = False,
         opens_store: bool = True,
     ) -> None:
         self.service: Final = service
-        self._retention: Final = retention
+        self._kept_turns: Final = None if retention_days is None else timedelta(days=retention_days)
+        self._kept_calls: Final = timedelta(days=retention_days or CALL_RETENTION_DAYS)
         self._loopback_only: Final = loopback_only
         self._opens_store: Final = opens_store
         assist = assist_endpoint(service)
@@ -161,8 +174,6 @@ class Application:
             if self._opens_store:
                 await stack.enter_async_context(opened_store(self.service.sessions.store))
             tasks = [asyncio.create_task(self._maintain_store())]
-            if self.service.budgets is not None:
-                tasks.append(asyncio.create_task(self.service.budgets.run()))
             try:
                 yield
             finally:
@@ -179,7 +190,7 @@ class Application:
         """Write the usage that was counted since the last write; what cannot be written is logged."""
         if self.service.budgets is not None:
             try:
-                await self.service.budgets.flush()
+                await self.service.budgets.close()
             except StoreError as error:
                 LOGGER.error("The last usage could not be written", extra={"fields": {"why": error.message}})
 
@@ -193,9 +204,10 @@ class Application:
                     LOGGER.warning(
                         "Ended or restarted turns of a process that stopped", extra={"fields": {"turns": ended}}
                     )
-                # Without a retention period nothing expires, but a deletion that was interrupted is finished.
-                before = sessions.engine.clock.now() - self._retention if self._retention else EPOCH
-                await sessions.store.expire(before)
+                # Also if nothing expires, a deletion that was interrupted is finished.
+                now = sessions.engine.clock.now()
+                before = EPOCH if self._kept_turns is None else now - self._kept_turns
+                await sessions.store.expire(before, calls=now - self._kept_calls)
             except StoreError as error:
                 LOGGER.error("The maintenance of the store failed", extra={"fields": {"why": error.message}})
             except Exception:  # noqa: BLE001 - without this task the turns of dead processes would never be ended

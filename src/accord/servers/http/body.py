@@ -1,9 +1,7 @@
 """Reads a request from bytes, with limits on size, time, depth, number of values and format."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 import msgspec
@@ -14,6 +12,7 @@ from accord.core.ignored_members import find_ignored_members
 from accord.core.sizes import find_excess
 from accord.engine import SentContent
 from accord.errors import ErrorCode, InvalidMessageError, RefusedError
+from accord.off_loop import off_loop
 from accord.servers.http.exchange import ClientGoneError, Receive, within
 from accord.servers.service import Headers
 from accord.wire.request import ServiceRequest
@@ -23,11 +22,8 @@ MAX_DIGITS: Final = 20
 """A Content-Length with more digits is too large; Python refuses to parse numbers of thousands of digits."""
 SMALL_BYTES: Final = 64 * 1024
 """The limit of requests that are never long."""
-LONG_BYTES: Final = 256 * 1024
-"""A longer body is parsed in a thread."""
 CONTENT_FIELDS: Final = ("payload.content", "payload.payload.content")
 """Where a request has content blocks; the second place is that of the older shape."""
-_LONG_BODIES: Final = ThreadPoolExecutor(1, thread_name_prefix="accord-body")
 
 
 async def read_body(receive: Receive, headers: Headers, settings: ServerConfig) -> bytes:
@@ -90,22 +86,17 @@ class ReadRequest(NamedTuple):
 async def read_request(body: bytes, settings: ServerConfig) -> ReadRequest:
     """Parse a request; warnings about ignored members are also logged.
 
-    Raises an `AccordError` for a body that is not a request, is nested too deep or has too many values. A long body is
-    parsed in a thread, so that other requests are served meanwhile. There is one such thread: each step of parsing
-    holds the interpreter's lock, so that a second one would only take more memory.
+    Raises an `AccordError` for a body that is not a request, is nested too deep or has too many values.
     """
-    if len(body) <= LONG_BYTES:
-        read = _parse(body, settings)
-    else:
-        read = await asyncio.get_running_loop().run_in_executor(_LONG_BODIES, _parse, body, settings)
+    read = await off_loop(len(body), _parse, body, settings)
     if read.warnings:
         extra = {"request_id": str(read.request.request_id), "fields": {"warnings": read.warnings}}
         LOGGER.warning("The request has members that are ignored", extra=extra)
     return read
 
 
-def _parse(body: bytes, settings: ServerConfig) -> ReadRequest:
-    # Before parsing, which would be expensive for deep or numerous values.
+def check_values(body: bytes, settings: ServerConfig) -> None:
+    """Raise `RefusedError` for JSON whose values are too deep or too many, before parsing it would be expensive."""
     excess = find_excess(body, max_values=settings.max_values, max_depth=settings.max_depth)
     if excess is not None and excess.of == "depth":
         message = f"The message is nested more than {excess.limit} levels deep, which is the limit"
@@ -113,6 +104,10 @@ def _parse(body: bytes, settings: ServerConfig) -> ReadRequest:
     if excess is not None:
         message = f"The message has more than {excess.limit} JSON values, which is the limit; send a smaller one"
         raise RefusedError(message, ErrorCode.TOO_LARGE, {"max_values": excess.limit})
+
+
+def _parse(body: bytes, settings: ServerConfig) -> ReadRequest:
+    check_values(body, settings)
     try:
         return ReadRequest(ServiceRequest.parse(body), find_ignored_members(body))
     except InvalidMessageError as error:

@@ -5,10 +5,11 @@ What an endpoint answers is not decided here; see `assist.py`, `requests.py` and
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import isfinite
+from math import ceil, isfinite
 from secrets import token_hex
 from time import perf_counter
 from typing import Any, Final, TypeVar
@@ -16,6 +17,7 @@ from urllib.parse import parse_qs
 
 from pydantic_core import to_json
 
+from accord.backends.upstream import CALLER
 from accord.core.output.profile import NAMED_CLIENTS
 from accord.core.vocabulary import unknown_name
 from accord.engine import Reader
@@ -41,12 +43,17 @@ OFFERED: Final = (JSON, EVENT_STREAM)
 MAX_RANGES: Final = 64
 """How many media ranges of an Accept header are read."""
 JSON_HEADERS: Final = [(b"content-type", b"application/json"), (b"vary", b"Accept"), (b"cache-control", b"no-store")]
+CALLER_KEY: Final = "accord.caller"
+"""The key of the authenticated caller in the scope of a request to an endpoint that does not authenticate itself."""
 HEADERS_KEY: Final = "accord.headers"
 """The key of the parsed headers in a request's scope."""
 CLIENT_CLOSED_REQUEST: Final = 499
 """The status in logs and metrics of a request whose client disconnected before it was answered."""
 FIRST_CLOSE_CODE: Final = 4000
 """A WebSocket's close code is this plus the HTTP status of the same error: 4000 to 4999 are free for applications."""
+
+MAX_HEADER_CHARS: Final = 4_000
+_NOT_IN_HEADERS: Final = re.compile(r"[^ -~]")
 
 LOGGER: Final = logging.getLogger("accord.servers")
 
@@ -153,13 +160,17 @@ class HttpEndpoint:
                 message = f"This method is not supported here; use {self._allowed}"
                 raise RefusedError(message, ErrorCode.METHOD_NOT_FOUND, {})
             exchange.caller = await self.authenticate(exchange)
+            CALLER.set(exchange.caller.id or "")
             return await handler(exchange)
         except ClientGoneError:
             raise
         except Exception as error:  # noqa: BLE001 - every failure is answered in one form and never ends the server
             known = to_accord_error(error)
             allow = self._allowed if known.code is ErrorCode.METHOD_NOT_FOUND else ""
-            return await self.send_error(exchange, known, allow)
+            try:
+                return await self.send_error(exchange, known, allow)
+            finally:
+                forget_frames(error)
 
     async def authenticate(self, exchange: Exchange) -> Caller:
         """Authenticate the caller and apply the rate limit."""
@@ -222,6 +233,11 @@ def parse_reader(declared: str | dict[str, Any]) -> Reader:
         message = f"capabilities: {unknown} (ClientCapabilities as a JSON object are accepted, too)"
         raise RefusedError(message, ErrorCode.INVALID_MESSAGE, {"clients": list(NAMED_CLIENTS)})
     return Reader(ClientCapabilities.parse(declared))
+
+
+def header_value(text: str) -> bytes:
+    """This text as the value of a header: printable ASCII, "?" for any other character, and of bounded length."""
+    return _NOT_IN_HEADERS.sub("?", text[:MAX_HEADER_CHARS]).encode()
 
 
 def client_address(scope: Scope) -> str:
@@ -310,6 +326,17 @@ def to_accord_error(error: Exception) -> AccordError:
     return InternalError(ERROR_FACTS[ErrorCode.INTERNAL].title)
 
 
+def forget_frames(error: BaseException | None) -> None:
+    """Drop the frames of an error that is over, and of those that led to it.
+
+    They refer to the request, and what is recorded of the request to the error: its memory would only be freed by the
+    next search for reference cycles, which is rare (`GC_THRESHOLD`).
+    """
+    while error is not None and error.__traceback__ is not None:  # one that led to itself has none the second time
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
 def close_code(error: AccordError) -> int:
     """The close code of a WebSocket that ends with this error."""
     return FIRST_CLOSE_CODE + error.facts.http
@@ -323,11 +350,16 @@ async def send_problem(send: Send, error: AccordError, *, request_id: str | None
         headers.append((b"www-authenticate", b'Bearer realm="accord"'))
     # An agent may report a rate limit of its own; repeating the request would only repeat its answer.
     if (seconds := error.details.get("retry_after")) is not None and not error.ended_turn:
-        headers.append((b"retry-after", str(seconds).encode()))
+        headers.append(retry_after(seconds))
     if allow:
         headers.append((b"allow", allow.encode()))
     await send_response(send, error.facts.http, headers, body)
     return error.facts.http
+
+
+def retry_after(seconds: float) -> tuple[bytes, bytes]:
+    """The header that says how long to wait: HTTP knows whole seconds only."""
+    return b"retry-after", str(ceil(seconds)).encode()
 
 
 async def send_response(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:

@@ -4,6 +4,7 @@ These endpoints only read. They do not authenticate (`app.RequireAuthentication`
 which part of the service fails.
 """
 
+from collections.abc import Container
 from functools import cache
 from typing import Any, Final
 
@@ -16,12 +17,13 @@ from accord.core.work.emulation.choose import choose_emulations
 from accord.core.work.fields import TABLE
 from accord.core.work.plan import Candidate
 from accord.engine import Dispatcher
-from accord.engine.model_calls import ModelCalls, ModelCallsRef, backend_api
+from accord.engine.model_calls import ModelCalls, ModelCallsRef, backend_column
 from accord.servers.http.documentation import documentation_page
+from accord.servers.http.exchange import CALLER_KEY
 from accord.servers.http.health import Health
 from accord.servers.http.read_only import HTML, ReadOnlyEndpoint, ReadOnlyResponse, with_etag
 from accord.servers.observability.metrics import Metrics
-from accord.servers.service import RETRY_AFTER_S, Service
+from accord.servers.service import ANONYMOUS, RETRY_AFTER_S, Service, is_operator, visible_backends
 from accord.wire.capability import Capability
 from accord.wire.disposition import Api, BackendFields, FieldFacts, FieldOutcome, ModelApis
 from accord.wire.emulation import EmulationConfig
@@ -111,11 +113,13 @@ def _health(report: HealthCheckResponse, *, is_ready: bool) -> ReadOnlyResponse:
 def capabilities_endpoint(
     service: Service, emulation: EmulationConfig | None = None, calls: ModelCallsRef | None = None
 ) -> ReadOnlyEndpoint:
-    """What the agent accepts, what each backend supports, and how answers can be displayed."""
+    """What the agent accepts, what each backend of the caller supports, and how answers can be displayed."""
 
-    async def read(_: Scope) -> ReadOnlyResponse:
+    async def read(scope: Scope) -> ReadOnlyResponse:
         config = emulation or service.sessions.engine.dispatcher.config.emulation
-        body = service_capabilities(service, config, calls).to_json().encode()
+        caller = scope.get(CALLER_KEY, ANONYMOUS)
+        visible = None if is_operator(caller) else visible_backends(service, caller)
+        body = service_capabilities(service, config, calls, visible).to_json().encode()
         return ReadOnlyResponse(body, JSON, headers=_NO_STORE)
 
     return ReadOnlyEndpoint(read)
@@ -152,10 +156,20 @@ def metrics_endpoint(metrics: Metrics) -> ReadOnlyEndpoint:
 
 
 def service_capabilities(
-    service: Service, emulation: EmulationConfig, calls: ModelCallsRef | None = None
+    service: Service,
+    emulation: EmulationConfig,
+    calls: ModelCallsRef | None = None,
+    visible: Container[str] | None = None,
 ) -> ServiceCapabilities:
-    """The current capabilities of this service."""
+    """The current capabilities of this service, with the backends that are visible; without any, for the operator."""
     engine = service.sessions.engine
+    remembered = engine.dispatcher.refusals.listed()
+    if visible is None:
+        visible = engine.dispatcher.backends
+    else:  # what counts for this caller, too; an example and a value are of a request of another one
+        known = [each for each in remembered if each.for_all and each.backend in visible]
+        remembered = [each.model_copy(update={"example": None, "value": None}) for each in known]
+    candidates = [each for each in engine.dispatcher.candidates() if each.name in visible]
     # Only emulations that are performed: a strategy that is only a label is not one.
     performed = choose_emulations(
         emulation, dict.fromkeys((*map(str, Capability), *emulation.strategies))
@@ -164,11 +178,12 @@ def service_capabilities(
         {
             "agent": engine.party,
             "agents": {name: each.party for name, each in service.sessions.engines.items()},
-            "backends": [backend_party(engine.dispatcher, candidate) for candidate in engine.dispatcher.candidates()],
+            "backends": [backend_party(engine.dispatcher, candidate) for candidate in candidates],
             "emulations": {entry.capability: entry.strategy.type for entry in performed},
             "text_profiles": list(TextProfile),
             "events": sorted(STANDARD_EVENTS),
-            "model_apis": None if calls is None else model_apis(calls.current),
+            "remembered": remembered,
+            "model_apis": None if calls is None else model_apis(calls.current, visible),
         }
     )
 
@@ -190,11 +205,10 @@ def backend_party(dispatcher: Dispatcher, candidate: Candidate) -> BackendParty:
     )
 
 
-def model_apis(calls: ModelCalls) -> ModelApis:
+def model_apis(calls: ModelCalls, visible: Container[str]) -> ModelApis:
     """The table of fields of the model APIs, and what becomes of each field at each backend now."""
-    return ModelApis.trusted(
-        fields=_field_table(), backends={name: _backend_fields(calls, name) for name in calls.dispatcher.backends}
-    )
+    backends = {name: _backend_fields(calls, name) for name in calls.dispatcher.backends if name in visible}
+    return ModelApis.trusted(fields=_field_table(), backends=backends)
 
 
 @cache
@@ -210,17 +224,17 @@ def _field_table() -> dict[Api, dict[str, FieldFacts]]:
 
 def _backend_fields(calls: ModelCalls, name: str) -> BackendFields:
     candidate, config = calls.dispatcher.candidate(name), calls.plan_config()
-    kind, learned = backend_api(calls.dispatcher.backends[name]), calls.learned.listed(name)
+    column, refusals = backend_column(calls.dispatcher.backends[name]), calls.dispatcher.refusals
     fields: dict[Api, dict[str, FieldOutcome]] = {}
     for api in TABLE:
-        records = effective_fields(api, kind, candidate, config, frozenset(learned.get(api.value, ())))
+        records = effective_fields(api, column, candidate, config, refusals.members_of(name, api))
         fields[api] = {
             name: FieldOutcome.trusted(
                 disposition=record.disposition, reason=record.reason or None, learned=record.learned
             )
             for name, record in records.items()
         }
-    return BackendFields.trusted(api=kind, fields=fields)
+    return BackendFields.trusted(api=column.api, fields=fields)
 
 
 # Cached: the document takes a tenth of a second, and depends on these two texts alone.

@@ -1,25 +1,34 @@
 """The endpoints of the model APIs: bytes in, a `ModelRequest`, the answer as one body or as a stream of events.
 
-One shell for every API; what differs is in its `Translation`. Labels are in the headers, which are sent once a backend
+One shell for every API; what differs is in its `ServedApi`. Labels are in the headers, which are sent once a backend
 has begun to answer, in the `accord` member of a body and of the first event of a stream, and in the receipt. Errors
 have the shape of the API.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from hashlib import sha256
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
+from accord.apis.chat.codec import ChatCodec
+from accord.apis.codec import AnswerLabels, AnswerWriter, ServedApi
+from accord.apis.messages.codec import MessagesCodec
+from accord.apis.responses.codec import ResponsesCodec
+from accord.apis.responses.read_request import continue_from
+from accord.config import ServerConfig
 from accord.core.work.dispositions import format_dispositions
 from accord.engine.call_costs import CallCosts
 from accord.engine.call_log import CallLog, EndedCall
+from accord.engine.dispatch import WorkRecord
+from accord.engine.limits import CallLimit
 from accord.engine.model_call import ModelAnswer, ModelCall
 from accord.engine.model_calls import ModelCallsRef
 from accord.engine.receipt import STATE_BY_OUTCOME, CallFacts, call_content, call_outcome
 from accord.errors import AccordError, BackendRetriedError, ErrorCode, RefusedError
-from accord.servers.anthropic.answer import MessagesTranslation
+from accord.off_loop import off_loop
 from accord.servers.http.assist import WATCH_AFTER_S, run_while_connected
 from accord.servers.http.body import read_body
 from accord.servers.http.exchange import (
@@ -28,6 +37,8 @@ from accord.servers.http.exchange import (
     HttpEndpoint,
     Send,
     client_address,
+    forget_frames,
+    header_value,
     new_request_id,
     send_response,
     to_accord_error,
@@ -38,12 +49,16 @@ from accord.servers.http.model_list import model_list_endpoints
 from accord.servers.http.stored_responses import ResponseKeeper, StoredResponseEndpoint, StoredResponses
 from accord.servers.http.token_counts import CountTokensEndpoint
 from accord.servers.observability import REQUEST_ID, continuing_trace
-from accord.servers.openai.chat_answer import ChatTranslation
-from accord.servers.openai.responses_answer import ResponsesTranslation
-from accord.servers.service import Service, caller_key, check_model_allowed, reserve_turn
-from accord.servers.translation import AnswerLabels, StreamWriter, Translation
+from accord.servers.service import (
+    Service,
+    caller_key,
+    check_account_references,
+    check_model_allowed,
+    may_reference_account,
+    reserve_turn,
+)
 from accord.wire.disposition import Api, FieldPolicy
-from accord.wire.keys import MICRO
+from accord.wire.keys import MICRO, NO_RULES
 from accord.wire.receipt import OutcomeStatus, to_int_if_whole
 from accord.wire.routes import (
     CHAT_PATH,
@@ -55,7 +70,8 @@ from accord.wire.routes import (
     SERVED_BY_HEADER,
     receipt_path,
 )
-from accord.wire.session import TurnState
+from accord.wire.session import SessionKind, TurnState
+from accord.wire.work import EndPiece
 
 PATHS: Final[Mapping[Api, str]] = {
     Api.CHAT: CHAT_PATH,
@@ -68,20 +84,30 @@ ANONYMOUS_OWNER: Final = "anonymous"
 STREAM_TYPE: Final = (b"content-type", b"text/event-stream; charset=utf-8")
 FIXED_HEADERS: Final = [(b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
 
+_OBJECT_LINE: Final = re.compile(rb"^data:\s*\{", re.MULTILINE)
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
+
+
+class StreamedAnswer(NamedTuple):
+    """A streamed answer: its first events, those that follow, and what writes the events of a failure after them."""
+
+    first: bytes
+    events: AsyncGenerator[bytes, None]
+    fail: Callable[[AccordError, str], bytes]
 
 
 class ModelApiEndpoint(ModelEndpoint):
     """The ASGI application of one model API."""
 
     def __init__(
-        self, service: Service, translation: Translation, calls: ModelCallsRef, log: CallLog, stored: StoredResponses
+        self, service: Service, codec: ServedApi, calls: ModelCallsRef, log: CallLog, stored: StoredResponses
     ) -> None:
-        super().__init__(service, PATHS[translation.api], {"POST": self.post}, translation)
+        super().__init__(service, PATHS[codec.api], {"POST": self.post}, codec)
         self._calls: Final = calls
         self._log: Final = log
         self._stored: Final = stored
+        self._writes: Final = [log.writes] if service.budgets is None else [log.writes, service.budgets.writes]
         self._costs: Final = None if service.budgets is None else CallCosts(service.budgets, calls)
 
     async def post(self, exchange: Exchange) -> int:
@@ -89,49 +115,57 @@ class ModelApiEndpoint(ModelEndpoint):
         service = self._service
         service.check_is_open()
         self._log.check_is_open()
+        await self._log.check_quota(exchange.caller.id or ANONYMOUS_OWNER)
         request_id = exchange.request_id = new_request_id()
         REQUEST_ID.set(request_id)
         raw = await read_body(exchange.receive, exchange.headers, service.settings)
         with reserve_turn(service, caller_key(exchange.caller.id, client_address(exchange.scope)), request_id):
-            settings = service.settings
-            body = parse_object(raw, max_values=settings.max_values, max_depth=settings.max_depth)
-            call = await self._read_call(exchange, body, raw, request_id)
+            size, (body, digest) = len(raw), await off_loop(len(raw), _read_bytes, raw, service.settings)
+            del raw  # it would take its memory as long as the answer lasts
             keeper = None
-            if self.translation.api is Api.RESPONSES and body.get("store") is not False:
-                keeper = ResponseKeeper(body, request_id)
+            if self.codec.api is Api.RESPONSES and body.get("store") is not False:
+                keeper = ResponseKeeper(body, request_id, may_continue=size <= service.sessions.history_bytes)
+            call = await self._read_call(exchange, body, size, digest)
             exchange.started_turn = request_id
             service.observer.turn_started(request_id)
             with continuing_trace(exchange.scope["headers"]):
                 work = self._run(exchange, call, keeper)
                 return await run_while_connected(exchange.receive, work, WATCH_AFTER_S)
 
-    async def _read_call(self, exchange: Exchange, body: dict[str, Any], raw: bytes, request_id: str) -> ModelCall:
-        if self.translation.api is Api.RESPONSES and body.get("previous_response_id") is not None:
-            body = await self._stored.continued(body, exchange.caller.id)
-        request = self.translation.parse(body)
+    async def _read_call(self, exchange: Exchange, body: dict[str, Any], size: int, digest: str) -> ModelCall:
+        if not may_reference_account(exchange.caller):
+            await off_loop(size, check_account_references, body)
+        if self.codec.api is Api.RESPONSES and body.get("previous_response_id") is not None:
+            earlier, more = await self._stored.earlier_items(body["previous_response_id"], exchange.caller.id)
+            body, size = continue_from(body, earlier), size + more
+        request, request_id = await off_loop(size, self.codec.read_request, body), str(exchange.request_id)
         check_model_allowed(exchange.caller, request.model)
         clock, headers = self._service.sessions.engine.clock, exchange.headers
         return ModelCall(
             request,
             request_id,
             exchange.caller.id or ANONYMOUS_OWNER,
-            sha256(raw).hexdigest(),
+            digest,
             clock.now(),
             clock.monotonic(),
+            rules=exchange.caller.key.limits if exchange.caller.key else NO_RULES,
+            size=size,
             policy=read_policy(exchange, request.accord),
+            record=WorkRecord(request_id=request_id, caller=exchange.caller.id or ""),
             key_id=exchange.caller.key.token_id if exchange.caller.key else None,
             headers={name: value.decode("latin-1") for name in PASSED_ON if (value := headers.get(name.encode()))},
         )
 
     async def _run(self, exchange: Exchange, call: ModelCall, keeper: ResponseKeeper | None) -> int:
         """Answer this call; whatever happens, it is recorded."""
-        is_complete = False
+        is_complete, limit = False, CallLimit(self._service.sessions.engine.limits.turn_s)
         try:
             if self._costs is not None:
                 await self._costs.reserve(call, exchange.caller.key, exchange.caller.id)
-            answer = await self._calls.current.answer(call)
+            async with limit:
+                answer = await self._calls.current.answer(call)
             try:
-                status = await self._send(exchange, call, answer, keeper)
+                status = await self._send(exchange, call, answer, keeper, limit)
             finally:
                 await answer.close()
             is_complete = True
@@ -144,9 +178,11 @@ class ModelApiEndpoint(ModelEndpoint):
         finally:
             if not call.packets:  # a stored response is recorded already
                 self._record(call, is_complete=is_complete)
+            for _, failure in call.record.failures:
+                forget_frames(failure)
 
     async def _send(
-        self, exchange: Exchange, call: ModelCall, answer: ModelAnswer, keeper: ResponseKeeper | None
+        self, exchange: Exchange, call: ModelCall, answer: ModelAnswer, keeper: ResponseKeeper | None, limit: CallLimit
     ) -> int:
         labels = AnswerLabels(
             call.request_id.replace("-", ""),
@@ -154,11 +190,11 @@ class ModelApiEndpoint(ModelEndpoint):
             call.model or call.served_by or "",
             accord_member(call),
         )
-        headers = label_headers(call, self.translation.api)
+        headers = label_headers(call, self.codec.api)
         if answer.body is None and answer.answers is None:
-            return await self._stream(exchange, call, *self._events(call, answer, labels, keeper), headers)
+            return await self._stream(exchange, call, self._events(call, answer, labels, keeper), headers, limit)
         if answer.answers is not None:
-            whole = self.translation.whole(call.request, labels, answer.answers)
+            whole = self.codec.write_answer(call.request, labels, answer.answers)
             body = _encode(whole)
             if keeper is not None:
                 keeper.see(whole)
@@ -169,6 +205,7 @@ class ModelApiEndpoint(ModelEndpoint):
                 keeper.see(_decode(body))
             body = with_label(body, labels.accord)
         await self._end(call, keeper)
+        await self._keep_up()
         await send_response(exchange.send, 200, [JSON_TYPE, *headers], body)
         return 200
 
@@ -176,9 +213,9 @@ class ModelApiEndpoint(ModelEndpoint):
         self,
         exchange: Exchange,
         call: ModelCall,
-        first: bytes,
-        events: AsyncGenerator[bytes, None],
+        answer: StreamedAnswer,
         headers: list[tuple[bytes, bytes]],
+        limit: CallLimit,
     ) -> int:
         """Send the first events and those that follow; a failure after that is an event of the stream."""
         service, clock = self._service, self._service.sessions.engine.clock
@@ -187,16 +224,18 @@ class ModelApiEndpoint(ModelEndpoint):
         writer = _StreamSender(exchange.send, service.settings.write_timeout_s)
         try:
             await exchange.send({"type": "http.response.start", "status": 200, "headers": [STREAM_TYPE, *headers]})
-            async with aclosing(events):
+            async with aclosing(answer.events) as events:
                 try:
-                    await writer.write(first)
-                    async for block in events:
-                        await writer.write(block)
+                    async with limit:
+                        await writer.write(answer.first)
+                        async for block in events:
+                            await self._keep_up()
+                            await writer.write(block)
                 except ClientGoneError:
                     raise
                 except Exception as error:  # noqa: BLE001 - the status is sent: the failure is an event of the stream
                     call.failure = to_accord_error(error)
-                    await writer.write(self.translation.error_event(call.failure, call.request_id))
+                    await writer.write(answer.fail(call.failure, call.request_id))
             await exchange.send({"type": "http.response.body", "body": b""})
         except OSError:
             raise ClientGoneError from None
@@ -206,29 +245,17 @@ class ModelApiEndpoint(ModelEndpoint):
 
     def _events(
         self, call: ModelCall, answer: ModelAnswer, labels: AnswerLabels, keeper: ResponseKeeper | None
-    ) -> tuple[bytes, AsyncGenerator[bytes, None]]:
-        """The first events of a streamed answer in the client's API, with the label, and those that follow."""
+    ) -> StreamedAnswer:
+        """The events of a streamed answer in the client's API, the first ones with the label."""
         if answer.blocks is None:
-            writer = self.translation.stream(call.request, labels)
-            events = self._written(call, writer, answer)
-            return writer.start(), events if keeper is None else self._kept(call, keeper, events)
-        first = with_event_label(answer.first, labels.accord) or answer.first
+            writer = self.codec.answer_writer(call.request, labels)
+            events = _written(writer, answer, call)
+            kept = events if keeper is None else self._kept(call, keeper, events)
+            return StreamedAnswer(writer.start(), kept, writer.fail)
+        first, fail = with_event_label(answer.first, labels.accord), self.codec.write_error_event
         if keeper is None:
-            return first, answer.blocks
-        return b"", self._kept(call, keeper, _after(first, answer.blocks), renames=True)
-
-    async def _written(self, call: ModelCall, writer: StreamWriter, answer: ModelAnswer) -> AsyncGenerator[bytes, None]:
-        """The pieces as events of the client's API; a failure is an event, too."""
-        try:
-            async with aclosing(cast("AsyncGenerator[tuple[int, Any], None]", answer.pieces)) as pieces:
-                async for number, piece in pieces:
-                    if block := writer.write(piece, number):
-                        yield block
-        except AccordError as error:
-            call.failure = error
-            yield writer.fail(error, call.request_id)
-        else:
-            yield writer.finish()
+            return StreamedAnswer(first, answer.blocks, fail)
+        return StreamedAnswer(b"", self._kept(call, keeper, _after(first, answer.blocks), renames=True), fail)
 
     async def _kept(
         self, call: ModelCall, keeper: ResponseKeeper, events: AsyncGenerator[bytes, None], *, renames: bool = False
@@ -236,18 +263,24 @@ class ModelApiEndpoint(ModelEndpoint):
         """The events of a response that is stored before its last event is sent."""
         async with aclosing(events):
             async for block in events:
-                named = keeper.rename(block) if renames else block
+                named = keeper.rename_events(block) if renames else block
                 keeper.see_events(named)
-                if keeper.packets:
+                if keeper.is_over:
                     await self._end(call, keeper)
                 yield named
 
     async def _end(self, call: ModelCall, keeper: ResponseKeeper | None) -> None:
         """Store the response of a call that is about to be sent completely; a later request may continue it at once."""
-        if keeper is not None and not call.packets and (packets := keeper.packets):
-            call.packets = packets
+        if keeper is not None and not call.packets and keeper.is_over:
+            call.packets = await off_loop(call.size, keeper.packets)
             self._record(call, is_complete=True)
             await self._log.stored(call.request_id)
+
+    async def _keep_up(self) -> None:
+        """Wait while calls that have ended are not stored: a process that is killed loses few."""
+        for writes in self._writes:
+            if writes.is_behind:
+                await writes.keep_up()
 
     def _record(self, call: ModelCall, *, is_complete: bool) -> None:
         """Settle the call and record it: its receipt is stored soon, and observers get its data now."""
@@ -257,13 +290,26 @@ class ModelApiEndpoint(ModelEndpoint):
         now, total_ms = clock.now(), (clock.monotonic() - call.began_at) * 1_000
         outcome = call_outcome(call.failure, is_complete=is_complete)
         facts = CallFacts(call_member(call), call.work, call.digest, outcome, total_ms, call.first_byte_ms)
-        session_id, dispatcher = self._log.session_of(call.owner), call.dispatcher or self._calls.current.dispatcher
-        content = call_content(facts, dispatcher, call.request_id, now, session_id)
+        chain = self._log.next_chain(call.owner, SessionKind.RESPONSES if call.packets else SessionKind.CALLS, now)
+        dispatcher = call.dispatcher or self._calls.current.dispatcher
+        content = call_content(facts, dispatcher, call.request_id, now, chain.session_id)
         state = STATE_BY_OUTCOME[outcome.status] if outcome.status is not OutcomeStatus.REFUSED else TurnState.REFUSED
-        self._log.add(
-            EndedCall(call.request_id, call.owner, call.digest, state, call.received_at, now, content, call.packets)
-        )
+        self._log.add(EndedCall(call.request_id, chain, state, call.received_at, now, content, call.packets))
         self._service.observer.turn_ended(content.members)
+
+
+def _read_bytes(raw: bytes, settings: ServerConfig) -> tuple[dict[str, Any], str]:
+    """The body of a request, and its digest."""
+    return parse_object(raw, settings), sha256(raw).hexdigest()
+
+
+async def _written(writer: AnswerWriter, answer: ModelAnswer, call: ModelCall) -> AsyncGenerator[bytes, None]:
+    """The pieces as events of the client's API."""
+    async with aclosing(cast("AsyncGenerator[tuple[int, Any], None]", answer.pieces)) as pieces:
+        async for number, piece in pieces:
+            if block := writer.write(piece, number, end_label(call) if isinstance(piece, EndPiece) else None):
+                yield block
+    yield writer.finish()
 
 
 async def _after(first: bytes, blocks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
@@ -318,7 +364,16 @@ def accord_member(call: ModelCall) -> dict[str, Any]:
     failed = [name for name, error in call.record.failures if not isinstance(error, BackendRetriedError)]
     if failed:
         member["fallbacks"] = list(dict.fromkeys(failed))
-    return member
+    if call.upstream_label is not None:
+        member["upstream"] = call.upstream_label
+    return member | (end_label(call) or {})
+
+
+def end_label(call: ModelCall) -> dict[str, Any] | None:
+    """What became of the parts of the answer, for the last event of a stream; None while answers have not ended."""
+    if not call.record.answer or not call.has_ended:
+        return None
+    return {"answer": [each.dump() for each in call.record.answer]}
 
 
 def call_member(call: ModelCall) -> dict[str, Any]:
@@ -339,6 +394,8 @@ def call_member(call: ModelCall) -> dict[str, Any]:
     member |= {name: value for name, value in given.items() if value is not None}
     if call.cost_micro is not None:
         member["cost_usd"] = to_int_if_whole(call.cost_micro / MICRO)
+    if call.is_estimated:
+        member["estimated"] = True
     return member
 
 
@@ -347,48 +404,39 @@ def label_headers(call: ModelCall, api: Api) -> list[tuple[bytes, bytes]]:
     served = f"{call.served_by}; model={call.model}" if call.model else str(call.served_by)
     headers = [
         *FIXED_HEADERS,
-        (SERVED_BY_HEADER.lower().encode(), served.encode("ascii", "replace")),
+        (SERVED_BY_HEADER.lower().encode(), header_value(served)),
         (RECEIPT_HEADER.lower().encode(), receipt_path(call.request_id).encode()),
         (ID_HEADERS[api], call.request_id.encode()),
     ]
     if call.labels:
-        value = format_dispositions(call.labels).encode("ascii", "replace")
-        headers.append((DISPOSITIONS_HEADER.lower().encode(), value))
+        headers.append((DISPOSITIONS_HEADER.lower().encode(), header_value(format_dispositions(call.labels))))
     return headers
 
 
 def with_label(body: bytes, accord: Mapping[str, Any]) -> bytes:
-    """A JSON object with the `accord` member; nothing else of it is changed.
-
-    Where the endpoint is another Accord, its own label is the member `upstream` of ours.
-    """
-    if b'"accord"' in body and (theirs := (members := _decode(body)).pop("accord", None)) is not None:
-        return _encode({"accord": {**accord, "upstream": theirs}, **members})
-    start = body.find(b"{") + 1
-    separator = b"" if body[start:].lstrip()[:1] == b"}" else b","
-    return b"%b%b%b%b%b" % (body[:start], b'"accord":', _encode(accord), separator, body[start:])
+    """A JSON object without an `accord` member with this one; nothing else of it is changed."""
+    return _labelled(body, body.index(b"{") + 1, accord)
 
 
-def with_event_label(block: bytes, accord: Mapping[str, Any]) -> bytes | None:
-    """Events with the `accord` member in the first that has an object; None if none of them has one."""
-    found = block.find(b"data:")
-    while found >= 0:
-        start = found + 5
-        data, end, rest = block[start:].lstrip(b" ").partition(b"\n")
-        if data.startswith(b"{"):
-            return b"%b %b%b%b" % (block[:start], with_label(data, accord), end, rest)
-        found = block.find(b"\ndata:", start)
-        found = found + 1 if found >= 0 else -1
-    return None
+def with_event_label(block: bytes, accord: Mapping[str, Any]) -> bytes:
+    """Events of which the first has an object, which gets the `accord` member."""
+    found = _OBJECT_LINE.search(block)
+    return _labelled(block, found.end(), accord) if found else block
+
+
+def _labelled(text: bytes, start: int, accord: Mapping[str, Any]) -> bytes:
+    separator = b"" if text[start:].lstrip()[:1] == b"}" else b","
+    return b"%b%b%b%b%b" % (text[:start], b'"accord":', _encode(accord), separator, text[start:])
 
 
 def model_endpoints(service: Service, calls: ModelCallsRef) -> dict[str, HttpEndpoint]:
     """The endpoints of every model API, by their paths."""
     if service.call_log is None:
         return {}
-    stored = StoredResponses(service.sessions.store, service.call_log)
+    sessions = service.sessions
+    stored = StoredResponses(sessions.store, service.call_log, sessions.history_bytes, service.settings.max_values)
     made: list[HttpEndpoint] = [
-        *(ModelApiEndpoint(service, each, calls, service.call_log, stored) for each in TRANSLATIONS),
+        *(ModelApiEndpoint(service, each, calls, service.call_log, stored) for each in SERVED_APIS),
         StoredResponseEndpoint(service, stored),
         CountTokensEndpoint(service, calls),
         *model_list_endpoints(service, calls),
@@ -396,5 +444,5 @@ def model_endpoints(service: Service, calls: ModelCallsRef) -> dict[str, HttpEnd
     return {each.route: each for each in made}
 
 
-TRANSLATIONS: Final[tuple[Translation, ...]] = (ChatTranslation(), ResponsesTranslation(), MessagesTranslation())
+SERVED_APIS: Final[tuple[ServedApi, ...]] = (ChatCodec(), ResponsesCodec(), MessagesCodec())
 """Every served model API."""

@@ -5,8 +5,10 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from accord.core.sizes import find_excess
+from accord.apis.codec import ServedApi, api_status
+from accord.config import ServerConfig
 from accord.errors import AccordError, ErrorCode, RefusedError
+from accord.servers.http.body import check_values
 from accord.servers.http.exchange import (
     Exchange,
     Handler,
@@ -14,10 +16,10 @@ from accord.servers.http.exchange import (
     Send,
     client_address,
     new_request_id,
+    retry_after,
     send_response,
 )
 from accord.servers.service import ANONYMOUS, Caller, Service
-from accord.servers.translation import Translation, api_status
 from accord.wire.disposition import Api
 
 ID_HEADERS: Final[Mapping[Api, bytes]] = {
@@ -36,9 +38,9 @@ _encode: Final = msgspec.json.Encoder().encode
 class ModelEndpoint(HttpEndpoint):
     """The ASGI application of one path of a model API."""
 
-    def __init__(self, service: Service, route: str, methods: Mapping[str, Handler], translation: Translation) -> None:
+    def __init__(self, service: Service, route: str, methods: Mapping[str, Handler], codec: ServedApi) -> None:
         super().__init__(service, route, methods)
-        self.translation: Final = translation
+        self.codec: Final = codec
 
     async def authenticate(self, exchange: Exchange) -> Caller:
         """Authenticate the caller; of rate limits only those apply that the operator has set, also for the key.
@@ -59,15 +61,12 @@ class ModelEndpoint(HttpEndpoint):
     async def send_error(self, exchange: Exchange, error: AccordError, allow: str) -> int:
         """Answer with this error in the shape of the API."""
         request_id = exchange.request_id or new_request_id()
-        return await send_api_error(exchange.send, self.translation, error, request_id, allow)
+        return await send_api_error(exchange.send, self.codec, error, request_id, allow)
 
 
-def parse_object(raw: bytes, *, max_values: int, max_depth: int) -> dict[str, Any]:
+def parse_object(raw: bytes, settings: ServerConfig) -> dict[str, Any]:
     """The body as an object; raises `RefusedError` if it is not one or exceeds a limit."""
-    excess = find_excess(raw, max_values=max_values, max_depth=max_depth)
-    if excess is not None:
-        message = f"The body has more than {excess.limit} {'levels' if excess.of == 'depth' else 'JSON values'}"
-        raise RefusedError(message, ErrorCode.TOO_LARGE, {"limit": excess.limit})
+    check_values(raw, settings)
     try:
         body = _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -77,17 +76,15 @@ def parse_object(raw: bytes, *, max_values: int, max_depth: int) -> dict[str, An
     return cast("dict[str, Any]", body)
 
 
-async def send_api_error(
-    send: Send, translation: Translation, error: AccordError, request_id: str, allow: str = ""
-) -> int:
+async def send_api_error(send: Send, codec: ServedApi, error: AccordError, request_id: str, allow: str = "") -> int:
     """Answer with an error in the shape of the API; returns the status."""
     status = api_status(error)
-    headers = [JSON_TYPE, (b"cache-control", b"no-store"), (ID_HEADERS[translation.api], request_id.encode())]
+    headers = [JSON_TYPE, (b"cache-control", b"no-store"), (ID_HEADERS[codec.api], request_id.encode())]
     if error.code is ErrorCode.UNAUTHENTICATED:
         headers.append((b"www-authenticate", b'Bearer realm="accord"'))
     if (seconds := error.details.get("retry_after")) is not None:
-        headers.append((b"retry-after", str(seconds).encode()))
+        headers.append(retry_after(seconds))
     if allow:
         headers.append((b"allow", allow.encode()))
-    await send_response(send, status, headers, _encode(translation.error_body(error, request_id)))
+    await send_response(send, status, headers, _encode(codec.write_error(error, request_id)))
     return status

@@ -15,19 +15,20 @@ from uuid import uuid4
 
 import msgspec
 
+from accord.apis.chat.codec import ChatCodec
+from accord.apis.codec import ServedApi
+from accord.apis.messages.codec import MessagesCodec
 from accord.core.vocabulary import unknown_name
 from accord.core.work.dispositions import effective_fields
 from accord.core.work.fields import TABLE
 from accord.core.work.groups import BackendGroup, UnresolvedModel
 from accord.core.work.negotiate import declared_level
 from accord.core.work.plan import Candidate
-from accord.engine.model_calls import ModelCalls, ModelCallsRef, backend_api
+from accord.engine.model_calls import ModelCalls, ModelCallsRef, backend_column
 from accord.errors import AccordError, ErrorCode, RefusedError
 from accord.ports import BackendPrice
-from accord.servers.anthropic.answer import MessagesTranslation
 from accord.servers.http.exchange import Exchange, send_response
 from accord.servers.http.model_endpoint import JSON_TYPE, ModelEndpoint, send_api_error
-from accord.servers.openai.chat_answer import ChatTranslation
 from accord.servers.service import Caller, Service
 from accord.wire.capability import Capability, canonical_name
 from accord.wire.disposition import Api, Disposition
@@ -37,9 +38,6 @@ from accord.wire.routes import MODEL_INFO_PATH, MODEL_PATH, MODELS_PATH
 
 OWNER: Final = "accord"
 """The owner of a name that means several backends."""
-UNKNOWN_DATE: Final = "1970-01-01T00:00:00Z"
-"""When a model was made is not known; both APIs have a member for it that may not be absent. Anthropic's documentation
-allows an epoch value, and OpenAI's `created` is then 0."""
 ANTHROPIC_HEADER: Final = b"anthropic-version"
 
 _CONTENT: Final = "messages[].content[]"
@@ -143,14 +141,14 @@ class ModelCatalog:
         if (found := self._by_backend.get(name)) is None:
             calls = self._calls
             candidate, config = calls.dispatcher.candidate(name), calls.plan_config()
-            kind = backend_api(calls.dispatcher.backends[name])
-            learned = frozenset(calls.learned.listed(name).get(Api.CHAT.value, ()))
+            column = backend_column(calls.dispatcher.backends[name])
+            learned = calls.dispatcher.refusals.members_of(name, Api.CHAT)
             found = self._by_backend[name] = {}
-            records = effective_fields(Api.CHAT, kind, candidate, config, learned)
+            records = effective_fields(Api.CHAT, column, candidate, config, learned)
             for row in TABLE[Api.CHAT].values():
                 if records[row.name].disposition in HAS:
                     found[row.name] = True
-                elif row.cells[kind] not in HAS or row.name in learned or is_known(candidate, row.capability):
+                elif column.cell(row) not in HAS or row.name in learned or is_known(candidate, row.capability):
                     found[row.name] = False
             # Marks are passed on whether or not the endpoint heeds them, so that no row says it.
             if is_known(candidate, Capability.CACHE_CONTROL):
@@ -186,15 +184,11 @@ def token_prices(price: BackendPrice) -> tuple[float, float] | None:
     return (found[0], found[1]) if len(found) == len(costs) else None
 
 
-def openai_model(card: ModelCard) -> dict[str, Any]:
-    """A model in OpenAI's shape, with OpenRouter's members and the backends that the name means."""
+def openrouter_members(card: ModelCard) -> dict[str, Any]:
+    """OpenRouter's members of a model in OpenAI's shape, and the backends that the name means."""
     # OpenRouter has prices as text, so that no digit is lost.
     prompt, completion = map(_decimal, card.prices) if card.prices else (None, None)
     return {
-        "id": card.name,
-        "object": "model",
-        "created": 0,
-        "owned_by": card.backends[0] if len(card.backends) == 1 else OWNER,
         "name": card.name,
         "architecture": {
             "modality": f"{'+'.join(card.inputs)}->text",
@@ -204,17 +198,6 @@ def openai_model(card: ModelCard) -> dict[str, Any]:
         "supported_parameters": card.parameters,
         **({"pricing": {"prompt": prompt, "completion": completion}} if card.prices else {}),
         "accord": {"backends": list(card.backends), "models": list(card.models)},
-    }
-
-
-def anthropic_model(card: ModelCard) -> dict[str, Any]:
-    """A model in Anthropic's shape."""
-    return {
-        "type": "model",
-        "id": card.name,
-        "display_name": card.name,
-        "created_at": UNKNOWN_DATE,
-        "lifecycle": "active",
     }
 
 
@@ -238,23 +221,20 @@ class ModelListEndpoint(ModelEndpoint):
 
     def __init__(self, service: Service, route: str, calls: ModelCallsRef) -> None:
         handlers = {MODELS_PATH: self.list_models, MODEL_PATH: self.describe_model, MODEL_INFO_PATH: self.list_info}
-        super().__init__(service, route, {"GET": handlers[route]}, ChatTranslation())
+        super().__init__(service, route, {"GET": handlers[route]}, ChatCodec())
         self._calls: Final = calls
-        self._messages: Final = MessagesTranslation()
+        self._messages: Final = MessagesCodec()
 
     async def send_error(self, exchange: Exchange, error: AccordError, allow: str) -> int:
         """Answer with this error."""
-        translation = self._messages if ANTHROPIC_HEADER in exchange.headers else self.translation
-        return await send_api_error(exchange.send, translation, error, exchange.request_id or str(uuid4()), allow)
+        request_id = exchange.request_id or str(uuid4())
+        return await send_api_error(exchange.send, self._codec_of(exchange), error, request_id, allow)
 
     async def list_models(self, exchange: Exchange) -> int:
         """Answer with every model that the caller may name."""
-        cards = self._cards(exchange.caller)
-        if ANTHROPIC_HEADER not in exchange.headers:
-            return await _answer(exchange, {"object": "list", "data": [openai_model(card) for card in cards]})
-        ids = [card.name for card in cards]
-        ends = {"first_id": ids[0] if ids else None, "last_id": ids[-1] if ids else None}
-        return await _answer(exchange, {"data": [anthropic_model(card) for card in cards], "has_more": False, **ends})
+        codec = self._codec_of(exchange)
+        models = [self._describe(codec, card) for card in self._cards(exchange.caller)]
+        return await _answer(exchange, codec.write_models(models))
 
     async def describe_model(self, exchange: Exchange) -> int:
         """Answer with one model; 404 if there is none of this name, or the caller may not use it."""
@@ -264,12 +244,18 @@ class ModelListEndpoint(ModelEndpoint):
         if not isinstance(card, ModelCard):
             # Of the names that might be meant, only those that the caller may use are listed.
             raise RefusedError(unknown_name("model", name, names), ErrorCode.NOT_FOUND, {"field": "model"})
-        is_anthropic = ANTHROPIC_HEADER in exchange.headers
-        return await _answer(exchange, anthropic_model(card) if is_anthropic else openai_model(card))
+        return await _answer(exchange, self._describe(self._codec_of(exchange), card))
 
     async def list_info(self, exchange: Exchange) -> int:
         """Answer with every model that the caller may name, in LiteLLM's shape."""
         return await _answer(exchange, {"data": [litellm_model(card) for card in self._cards(exchange.caller)]})
+
+    def _codec_of(self, exchange: Exchange) -> ServedApi:
+        return self._messages if ANTHROPIC_HEADER in exchange.headers else self.codec
+
+    def _describe(self, codec: ServedApi, card: ModelCard) -> dict[str, Any]:
+        owner = card.backends[0] if len(card.backends) == 1 else OWNER
+        return codec.write_model(card.name, owner) | (openrouter_members(card) if codec is self.codec else {})
 
     def _cards(self, caller: Caller) -> list[ModelCard]:
         return ModelCatalog(self._calls.current, self._calls.current.prices).cards(self._names(caller))

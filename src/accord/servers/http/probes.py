@@ -17,9 +17,9 @@ from accord.wire.routes import METRICS_PATH
 
 
 def probe_application(service: Service, metrics: Metrics) -> Router:
-    """The ASGI application; the metrics need a token where the service needs one."""
+    """The ASGI application; the metrics need a key of the operator where the service needs tokens."""
     routes = {**probe_routes(service, metrics)}
-    endpoints = {**routes, METRICS_PATH: RequireAuthentication(service, routes[METRICS_PATH])}
+    endpoints = {**routes, METRICS_PATH: RequireAuthentication(service, routes[METRICS_PATH], operator_only=True)}
     return Router([Route(path, app) for path, app in endpoints.items()], redirect_slashes=False, default=not_found)
 
 

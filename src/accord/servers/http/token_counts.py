@@ -4,17 +4,19 @@ from typing import Final
 
 import msgspec
 
+from accord.apis.messages.codec import MessagesCodec
 from accord.core.work.estimate_tokens import estimate_tokens
 from accord.core.work.fields import ModelRequest
 from accord.core.work.groups import UnresolvedModel
+from accord.engine.limits import CallLimit
 from accord.engine.model_calls import ModelCallsRef
 from accord.errors import BackendError, ErrorCode, RefusedError
+from accord.off_loop import off_loop
 from accord.ports import CountingBackend
-from accord.servers.anthropic.answer import MessagesTranslation
 from accord.servers.http.body import read_body
 from accord.servers.http.exchange import Exchange, new_request_id, send_response
 from accord.servers.http.model_endpoint import ID_HEADERS, JSON_TYPE, ModelEndpoint, parse_object
-from accord.servers.service import Service, check_model_allowed
+from accord.servers.service import Service, check_account_references, check_model_allowed, may_reference_account
 from accord.wire.disposition import Api
 from accord.wire.routes import COUNT_TOKENS_PATH, DISPOSITIONS_HEADER, SERVED_BY_HEADER
 
@@ -28,21 +30,24 @@ class CountTokensEndpoint(ModelEndpoint):
     """Counts the tokens of a request without answering it. Nothing is recorded: it costs nothing."""
 
     def __init__(self, service: Service, calls: ModelCallsRef) -> None:
-        self._messages: Final = MessagesTranslation()
+        self._messages: Final = MessagesCodec()
         super().__init__(service, COUNT_TOKENS_PATH, {"POST": self.post}, self._messages)
         self._calls: Final = calls
 
     async def post(self, exchange: Exchange) -> int:
         """Answer with the number of input tokens."""
-        settings = self._service.settings
         request_id = exchange.request_id = new_request_id()
+        settings = self._service.settings
         raw = await read_body(exchange.receive, exchange.headers, settings)
-        body = parse_object(raw, max_values=settings.max_values, max_depth=settings.max_depth)
-        request = self._messages.parse_count(body)
+        body = await off_loop(len(raw), parse_object, raw, settings)
+        if not may_reference_account(exchange.caller):
+            await off_loop(len(raw), check_account_references, body)
+        request = await off_loop(len(raw), self._messages.read_count_request, body)
         check_model_allowed(exchange.caller, request.model)
-        counted, backend = await self._count(request, exchange)
+        async with CallLimit(self._service.sessions.engine.limits.turn_s):
+            counted, backend = await self._count(request, len(raw), exchange)
         headers = [JSON_TYPE, (ID_HEADERS[Api.MESSAGES], request_id.encode())]
-        answer: dict[str, object] = {"input_tokens": counted}
+        answer = self._messages.write_count(counted)
         if backend is None:
             answer["accord"] = {
                 "dispositions": [{"field": "input_tokens", "disposition": "emulated", "reason": ESTIMATE_NOTE}]
@@ -53,7 +58,7 @@ class CountTokensEndpoint(ModelEndpoint):
         await send_response(exchange.send, 200, headers, _encode(answer))
         return 200
 
-    async def _count(self, request: ModelRequest, exchange: Exchange) -> tuple[int, str | None]:
+    async def _count(self, request: ModelRequest, size: int, exchange: Exchange) -> tuple[int, str | None]:
         """The count of the first backend of this model that can count, and its name; else an estimate."""
         calls = self._calls.current
         group = calls.resolve(request.model)
@@ -68,4 +73,4 @@ class CountTokensEndpoint(ModelEndpoint):
                     return await backend.count_tokens(request.body, headers), name
                 except BackendError:
                     continue  # the next one, or the estimate
-        return estimate_tokens(request.order), None
+        return await off_loop(size, estimate_tokens, request.order), None

@@ -7,6 +7,7 @@ of models come from clients and endpoints, and are cut.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from accord.apis.answer_table import ANSWER_TABLE
 from accord.core.work.fields import TABLE
 
 OTHER: Final = "other"
@@ -23,6 +24,7 @@ TOKEN_COUNTS: Final[Mapping[str, str]] = {
 """The kinds of tokens, and their names in the usage of a call. Cached tokens are input tokens, too."""
 
 _TOKEN_COUNTS: Final = tuple(TOKEN_COUNTS.items())
+_PARTS: Final = frozenset(name for rows in ANSWER_TABLE.values() for name in rows)
 _FIELDS: Final[Mapping[str, frozenset[str]]] = {api.value: frozenset(rows) for api, rows in TABLE.items()}
 
 
@@ -48,6 +50,17 @@ def list_dispositions(receipt: Mapping[str, Any]) -> list[str]:
     api = receipt["call"]["api"]
     records = [record for work in receipt["work"] if "dispositions" in work for record in work["dispositions"]]
     return [*dict.fromkeys([f"{field_label(api, each['field'])}={each['disposition']}" for each in records])]
+
+
+def part_label(part: str) -> str:
+    """The name of a part of an answer that a table has, or `other`."""
+    return part if part in _PARTS else OTHER
+
+
+def list_answer_parts(receipt: Mapping[str, Any]) -> list[str]:
+    """What became of the parts of the answer that were not native, as `citations=lost`; each once."""
+    records = [record for work in receipt["work"] if "answer" in work for record in work["answer"]]
+    return [*dict.fromkeys([f"{part_label(each['part'])}={each['disposition']}" for each in records])]
 
 
 def list_failed(work: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf
 from time import monotonic
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from accord.errors import ErrorCode, StoreError
-from accord.ports import Channel, LinkCounts
-from accord.servers.observability.calls import OTHER, count_tokens, cut_name, field_label
+from accord.ports import Channel, LinkCounts, StoredTotal
+from accord.servers.observability.calls import OTHER, count_tokens, cut_name, field_label, part_label
 from accord.servers.service import NullObserver
 from accord.wire.adaptation import Rung
 from accord.wire.capability import Capability
@@ -35,8 +35,9 @@ MAX_KEYS: Final = 1_000
 """Models and keys are named by the operator and the endpoints, not by clients."""
 
 WAITING_CACHED_S: Final = 5.0
-WAITING_READ_S: Final = 2.0
-"""How long the number of waiting turns is not read again, and how long reading it may take."""
+STORED_CACHED_S: Final = 60.0
+STORE_READ_S: Final = 2.0
+"""How long the number of waiting turns and the stored bytes are not read again, and how long reading may take."""
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 TRANSPORTS: Final = ("sse", "websocket")
@@ -120,6 +121,7 @@ class CallMetrics:
         """By API, backend, model and outcome."""
         self._by_key: Final[dict[str, _CallTotals]] = {}
         self._dispositions: Final[dict[tuple[str, str, str], int]] = {}
+        self._answer_parts: Final[dict[tuple[str, str, str], int]] = {}
         self._seconds: Final[dict[str, _Times]] = {}
         self._first_byte: Final[dict[str, _Times]] = {}
 
@@ -139,6 +141,9 @@ class CallMetrics:
             for each in work.get("dispositions", ()):
                 labels = api, field_label(api, each["field"]), each["disposition"]
                 self._dispositions[labels] = self._dispositions.get(labels, 0) + 1
+            for each in work.get("answer", ()):
+                labels = api, part_label(each["part"]), each["disposition"]
+                self._answer_parts[labels] = self._answer_parts.get(labels, 0) + 1
 
     def collect(self) -> Iterable[Metric]:
         """Every metric, with its series."""
@@ -164,6 +169,10 @@ class CallMetrics:
         for labels, count in self._dispositions.items():
             dispositions.add_metric(labels, count)
         yield dispositions
+        parts = _counter("accord_answer_parts", "Parts of answers that were not native.", "api", "part", "disposition")
+        for labels, count in self._answer_parts.items():
+            parts.add_metric(labels, count)
+        yield parts
         for name, text, times in (
             ("accord_model_seconds", "How long model API calls took, streams to their end.", self._seconds),
             ("accord_model_first_byte_seconds", "From a call to the first byte of its stream.", self._first_byte),
@@ -220,32 +229,57 @@ class _BackendStates:
         return [down]
 
 
-class WaitingCount:
-    """How many turns wait in the queue of the service, read from the store at most every few seconds."""
+class StoreReading(Generic[_Value]):
+    """What the store tells, such as how many turns wait: read from it at most every few seconds."""
 
-    def __init__(self, read: Callable[[], Awaitable[int]], clock: Callable[[], float] = monotonic) -> None:
-        self.value: int | None = None
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[_Value]],
+        clock: Callable[[], float] = monotonic,
+        *,
+        cached_s: float = WAITING_CACHED_S,
+    ) -> None:
+        self.value: _Value | None = None
         """None while it is not known."""
         self._read: Final = read
         self._clock: Final = clock
+        self._cached_s: Final = cached_s
         self._read_at = -inf
 
     async def refresh(self) -> None:
-        """Read the number again if it is too old; requests meanwhile get the older one."""
-        if self._clock() - self._read_at < WAITING_CACHED_S:
+        """Read the value again if it is too old; requests meanwhile get the older one."""
+        if self._clock() - self._read_at < self._cached_s:
             return
         self._read_at = self._clock()
         try:
-            async with asyncio.timeout(WAITING_READ_S):
+            async with asyncio.timeout(STORE_READ_S):
                 self.value = await self._read()
         except (StoreError, TimeoutError):
             self.value = None
 
 
+class _StoredMetrics:
+    """Collects what the sessions in the store hold."""
+
+    def __init__(self, stored: StoreReading[list[StoredTotal]]) -> None:
+        self._stored: Final = stored
+
+    def collect(self) -> Iterable[Metric]:
+        """Every metric, by the kind of session."""
+        size = GaugeMetricFamily("accord_stored_bytes", "Bytes in sessions, by what they hold.", labels=["holds"])
+        began = GaugeMetricFamily(
+            "accord_stored_oldest_timestamp_seconds", "When the oldest session began.", labels=["holds"]
+        )
+        for total in self._stored.value or ():
+            size.add_metric([total.kind], total.bytes)
+            began.add_metric([total.kind], total.oldest.timestamp())
+        return size, began
+
+
 class _LinkMetrics:
     """Collects what is known of the other processes: the channel to them, the queue, and what went wrong."""
 
-    def __init__(self, channel: Channel, counts: LinkCounts, waiting: WaitingCount) -> None:
+    def __init__(self, channel: Channel, counts: LinkCounts, waiting: StoreReading[int]) -> None:
         self._channel: Final = channel
         self._counts: Final = counts
         self._waiting: Final = waiting
@@ -281,7 +315,7 @@ class Metrics(NullObserver):
         self._routes: Final = LabelNames()
         self._methods: Final = LabelNames(METHODS, unknown=0)
         self._transports: Final = LabelNames(TRANSPORTS, unknown=0)
-        self._waiting: WaitingCount | None = None
+        self._readings: Final[list[StoreReading[Any]]] = []
         self._register_turns()
         self._register_requests()
         self._calls: Final = CallMetrics(self._backends)
@@ -361,15 +395,20 @@ class Metrics(NullObserver):
         """Report which backends are down by the result of this function: their names, and whether they are."""
         self.registry.register(_BackendStates(states))
 
-    def report_links(self, channel: Channel, counts: LinkCounts, waiting: WaitingCount) -> None:
+    def report_stored(self, stored: StoreReading[list[StoredTotal]]) -> None:
+        """Report what the sessions in the store hold."""
+        self._readings.append(stored)
+        self.registry.register(_StoredMetrics(stored))
+
+    def report_links(self, channel: Channel, counts: LinkCounts, waiting: StoreReading[int]) -> None:
         """Report the channel to other processes, the queue, and what went wrong between them."""
-        self._waiting = waiting
+        self._readings.append(waiting)
         self.registry.register(_LinkMetrics(channel, counts, waiting))
 
     async def refresh(self) -> None:
         """Read what has to be read from the store; to be called before `render`."""
-        if self._waiting is not None:
-            await self._waiting.refresh()
+        for reading in self._readings:
+            await reading.refresh()
 
     def count_running(self, count: Callable[[], int]) -> None:
         """Report the result of this function as the number of running turns."""

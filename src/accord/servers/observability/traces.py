@@ -12,7 +12,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from accord.errors import ErrorCode
-from accord.servers.observability.calls import count_tokens, cut_name, list_dispositions, list_emulated, list_failed
+from accord.servers.observability.calls import (
+    count_tokens,
+    cut_name,
+    list_answer_parts,
+    list_dispositions,
+    list_emulated,
+    list_failed,
+)
 from accord.servers.service import NullObserver
 from accord.version import package_version
 from accord.wire.receipt import OutcomeStatus
@@ -174,6 +181,7 @@ def call_attributes(receipt: Mapping[str, Any]) -> Attributes:
         "accord.key": call.get("key"),
         "accord.cost_usd": call.get("cost_usd"),
         "accord.dispositions": list_dispositions(receipt) or None,
+        "accord.answer": list_answer_parts(receipt) or None,
         "accord.emulations": list_emulated(work) or None,
         "accord.fallbacks": list_failed(work) or None,
         "accord.outcome": outcome["status"],

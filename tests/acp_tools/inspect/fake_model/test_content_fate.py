@@ -7,8 +7,8 @@ import pytest
 
 from accord.acp_tools.inspect.blocks import PNG, WAV
 from accord.acp_tools.inspect.fake_model import FateKind, ProbeContent, find_content
-from accord.acp_tools.inspect.fake_model.chat_api import read_request
 from accord.wire.acp.content import ContentType
+from tests.acp_tools.inspect.fake_model.chat_requests import chat_request
 
 MARKER = "accord-marker-7f3a"
 PROMPT = f"Look at this. {MARKER}"
@@ -115,6 +115,8 @@ FATES: list[tuple[ProbeContent, list[Part], FateKind, str]] = [
     (LINK, [text(f"{PROMPT}\n[@rhubarb pie.txt]({URI})")], FateKind.ACCEPTED, URI),
     (LINK, [text(f"{PROMPT}\n@/folder/rhubarb pie.txt")], FateKind.ACCEPTED, "/folder/rhubarb pie.txt"),
     (LINK, [text(PROMPT), text("Attached: rhubarb pie.txt")], FateKind.PLACEHOLDER, "Attached: rhubarb pie.txt"),
+    # An address that no message of a work order can hold
+    (LINK, [text(PROMPT), {"type": "file_url", "file_url": {"url": URI}}], FateKind.ACCEPTED, URI),
     # Qwen Code, Cline
     (LINK, [text(PROMPT)], FateKind.DROPPED, "nothing of the content"),
 ]
@@ -122,20 +124,16 @@ FATES: list[tuple[ProbeContent, list[Part], FateKind, str]] = [
 
 @pytest.mark.parametrize(("sent", "parts", "kind", "evidence"), FATES)
 def test_each_content_has_its_fate(sent: ProbeContent, parts: list[Part], kind: FateKind, evidence: str):
-    request = read_request({"messages": [{"role": "user", "content": parts}], "tools": TOOLS})
+    request = chat_request({"role": "user", "content": parts}, tools=TOOLS)
     fate = find_content([request], sent)
     assert (fate.kind, evidence in fate.evidence) == (kind, True), fate
 
 
-TITLE = read_request(
-    {
-        "messages": [
-            {"role": "system", "content": "Generate a short title."},
-            {"role": "user", "content": f"{PROMPT} [image]"},
-        ]
-    }
+TITLE = chat_request(
+    {"role": "system", "content": "Generate a short title."},
+    {"role": "user", "content": f"{PROMPT} [image]"},
 )
-TURN = read_request({"messages": [{"role": "user", "content": [text(PROMPT)]}], "tools": TOOLS})
+TURN = chat_request({"role": "user", "content": [text(PROMPT)]}, tools=TOOLS)
 
 
 def test_a_request_for_a_title_counts_only_if_there_is_no_other():
@@ -147,6 +145,6 @@ def test_a_request_for_a_title_counts_only_if_there_is_no_other():
 def test_only_media_beside_the_prompt_are_its_own():
     earlier = [{"role": "user", "content": [image(JPEG)]}, {"role": "assistant", "content": "ok"}]
     now = {"role": "user", "content": [text(PROMPT)]}
-    assert find_content([read_request({"messages": [*earlier, now], "tools": TOOLS})], IMAGE).kind is FateKind.DROPPED
+    assert find_content([chat_request(*earlier, now, tools=TOOLS)], IMAGE).kind is FateKind.DROPPED
     split = [{"role": "user", "content": [image(JPEG)]}, now]
-    assert find_content([read_request({"messages": split, "tools": TOOLS})], IMAGE).kind is FateKind.ACCEPTED
+    assert find_content([chat_request(*split, tools=TOOLS)], IMAGE).kind is FateKind.ACCEPTED

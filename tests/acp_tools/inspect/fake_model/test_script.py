@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from accord.acp_tools.inspect.fake_model.chat_api import read_request
 from accord.acp_tools.inspect.fake_model.script import (
     PLAIN,
     REFUSAL,
@@ -16,6 +15,7 @@ from accord.acp_tools.inspect.fake_model.script import (
     choose_reply,
 )
 from accord.acp_tools.inspect.fake_model.tool_calls import ChosenCall
+from tests.acp_tools.inspect.fake_model.chat_requests import chat_request
 
 SCHEMA: Any = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 COMMAND: Any = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
@@ -40,7 +40,7 @@ def result(text: str) -> dict[str, Any]:
 
 
 def reply_to(*messages: dict[str, Any], **members: Any) -> Reply:
-    return choose_reply(read_request({"messages": [*messages], "tools": [READ, BASH], **members}))
+    return choose_reply(chat_request(*messages, **{"tools": [READ, BASH], **members}))
 
 
 def called(reply: Reply) -> tuple[str, Any] | None:
@@ -50,7 +50,7 @@ def called(reply: Reply) -> tuple[str, Any] | None:
 NUMBERED_CALL = ("read_file", {"path": "/a"})
 REPLIES: dict[str, tuple[list[dict[str, Any]], Reply | tuple[str, Any]]] = {
     "no directive": ([user("Hello")], TextReply(PLAIN)),
-    "no message": ([], TextReply(PLAIN)),
+    "no message of a user": ([{"role": "system", "content": "accord:refuse"}], TextReply(PLAIN)),
     "ok": ([user("accord:ok")], TextReply(PLAIN)),
     "an unknown directive": ([user("accord:fly")], TextReply(PLAIN)),
     "refuse": ([user("Please accord:refuse")], TextReply(REFUSAL, is_refusal=True)),

@@ -209,7 +209,7 @@ async def test_gemini(model: FakeModel):
         hello = gemini_body({"text": "Hello"})
         assert gemini_text([json.loads(await post("generateContent", hello))]) == PLAIN
         array = json.loads(await post("streamGenerateContent", hello))
-        assert (len(array), gemini_text(array)) == (len(PLAIN.split()), PLAIN)
+        assert (len(array), gemini_text(array)) == (len(PLAIN.split()) + 1, PLAIN)  # the end has an event of its own
         assert array[-1]["candidates"][0]["finishReason"] == "STOP"
         events = (await post("streamGenerateContent?alt=sse", hello)).strip().split("\n\n")
         assert gemini_text([json.loads(event.removeprefix("data: ")) for event in events]) == PLAIN
@@ -283,6 +283,26 @@ async def test_the_root_answers_and_unknown_paths_are_kept_once(model: FakeModel
 
 
 @with_model
+async def test_a_request_that_its_api_does_not_take_is_kept_and_gets_the_error_of_the_api(model: FakeModel):
+    async with aiohttp.ClientSession(model.url) as session:
+        async with session.post("/v1/messages", json={"model": MODEL, "messages": [user("Hello")]}) as response:
+            assert (response.status, (await response.json())["error"]["type"]) == (400, "invalid_request_error")
+        assert model.refused_request("Hello") is model.refused_request() is model.refused[0]
+        assert model.refused_request("Bye") is None
+        async with session.post("/v1/messages", data=b"{") as response:
+            assert response.status == 400
+        assert model.refused_request("Bye") is model.refused[1], "what it said is not known"
+        async with session.post("/models/m:generateContent", json={"contents": 1}) as response:
+            assert (response.status, (await response.json())["error"]["status"]) == (400, "INVALID_ARGUMENT")
+    assert [str(refused).partition(": expected")[0] for refused in model.refused] == [
+        "POST /v1/messages: max_tokens",
+        "POST /v1/messages: The body cannot be read: it is not JSON that every client can read.",
+        "POST /models/m:generateContent: contents",
+    ]
+    assert not model.requests
+
+
+@with_model
 async def test_a_missing_tool_is_kept_with_the_tools_that_were_offered(model: FakeModel):
     async with openai_client(model) as client:
         answer = await client.chat.completions.create(model=MODEL, messages=[user("accord:run ls")], tools=[CHAT_TOOL])
@@ -328,7 +348,7 @@ def test_the_server_ends_while_an_answer_is_slow():
     async def leave() -> None:
         async with aiohttp.ClientSession() as session:
             async with FakeModel() as model:
-                body = {"stream": True, "messages": [user("accord:slow")]}
+                body = {"model": MODEL, "stream": True, "messages": [user("accord:slow")]}
                 response = await session.post(f"{model.url}/v1/chat/completions", json=body)
                 await response.content.readline()
             response.close()
@@ -338,7 +358,7 @@ def test_the_server_ends_while_an_answer_is_slow():
 
 @with_model
 async def test_bodies_may_be_compressed_and_large(model: FakeModel):
-    body = json.dumps({"messages": [user("Hello " + "x" * 5_000_000)]}).encode()
+    body = json.dumps({"model": MODEL, "messages": [user("Hello " + "x" * 5_000_000)]}).encode()
     async with aiohttp.ClientSession(model.url) as session:
         gzipped = gzip.compress(body)
         for data, encoding in ((gzipped, {"content-encoding": "gzip"}), (body, {})):
@@ -352,6 +372,7 @@ async def test_bodies_may_be_compressed_and_large(model: FakeModel):
     assert len(model.requests) == 2
 
 
+HELLO = {"model": MODEL, "messages": [user("Hello")]}
 PATHS = st.sampled_from(
     ["chat/completions", "responses", "messages", "models/m:generateContent", "models/m:streamGenerateContent"]
 )
@@ -384,7 +405,7 @@ def test_no_body_stops_the_next_request(bodies: list[tuple[str, bytes]]):
                 async with session.post(f"/v1/{path}", data=body) as response:
                     assert response.status in (200, 400)
                     await response.read()
-            async with session.post("/v1/chat/completions", json={"messages": [user("Hello")]}) as response:
+            async with session.post("/v1/chat/completions", json=HELLO) as response:
                 assert (await response.json())["choices"][0]["message"]["content"] == PLAIN
 
     asyncio.run(asyncio.wait_for(send(), 30))
@@ -412,7 +433,7 @@ def test_the_environment_points_the_sdks_at_the_model(monkeypatch: pytest.Monkey
             async with anthropic.AsyncAnthropic() as client:
                 await client.messages.create(model=MODEL, max_tokens=9, messages=[user("accord-marker-1")])
             apis = [request.api for request in model.received("accord-marker-1")]
-            assert apis == ["openai-responses", "anthropic-messages"]
+            assert apis == ["responses", "messages"]
 
     asyncio.run(asyncio.wait_for(call(), 30))
 
@@ -431,7 +452,7 @@ def test_it_runs_by_hand_until_it_is_interrupted():
             assert f"export ANTHROPIC_BASE_URL={url}\n" in printed
             with openai.OpenAI(base_url=url, api_key="k", timeout=20) as client:
                 client.responses.create(model=MODEL, input="Hello\x1b[2J")
-            assert process.stdout.readline() == f"# 1 openai-responses {MODEL} Hello\\u001b[2J\n"
+            assert process.stdout.readline() == f"# 1 responses {MODEL} Hello\\u001b[2J\n"
             process.send_signal(signal.SIGINT)
             assert process.wait(10) == 0
         finally:

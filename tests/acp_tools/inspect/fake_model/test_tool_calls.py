@@ -5,7 +5,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from accord.acp_tools.inspect.fake_model.model_request import OfferedTool
 from accord.acp_tools.inspect.fake_model.tool_calls import (
     Action,
     ToolInput,
@@ -14,6 +13,9 @@ from accord.acp_tools.inspect.fake_model.tool_calls import (
     finishing_call,
     plain_name,
 )
+from accord.apis.client_tools import SCHEMAS
+from accord.wire.disposition import Api
+from accord.wire.work import ToolSpec
 
 TEXT = {"type": "string"}
 PATH, CONTENT, COMMAND = "/folder/note.txt", "a text", "echo hello"
@@ -24,11 +26,17 @@ INPUTS = {
 }
 
 
-def tool(name: str, description: str = "", /, **properties: Any) -> OfferedTool:
+def tool(name: str, description: str = "", /, **properties: Any) -> ToolSpec:
     """A function whose properties are texts unless something else is given; those in capitals are optional."""
     schemas = {key.lower(): TEXT if value is str else value for key, value in properties.items()}
     required = [key for key in properties if key.islower()]
-    return OfferedTool(name, {"type": "object", "properties": schemas, "required": required}, description)
+    schema = {"type": "object", "properties": schemas, "required": required}
+    return ToolSpec(name=name, input_schema=schema, description=description)
+
+
+def custom(name: str) -> ToolSpec:
+    """A tool that takes text, as a work order has it."""
+    return tool(name, input=str)
 
 
 CLAUDE = [
@@ -56,12 +64,12 @@ CLINE = [
 ]
 CODEX = [
     tool("exec_command", cmd=str, YIELD_TIME_MS={"type": "number"}),
-    OfferedTool("apply_patch", form="custom"),
+    custom("apply_patch"),
     tool("update_plan", plan={"type": "array", "items": {"type": "object"}}),
 ]
 OLDER_CODEX = [tool("shell", command={"type": "array", "items": TEXT}, TIMEOUT_MS={"type": "number"})]
-CODEX_PROGRAMS = [OfferedTool("exec", form="custom"), tool("wait", cell_id=str)]
-LOCAL_SHELL = [OfferedTool("local_shell", form="local_shell")]
+CODEX_PROGRAMS = [custom("exec"), tool("wait", cell_id=str)]
+LOCAL_SHELL = [ToolSpec(name="local_shell", input_schema=dict(SCHEMAS[Api.RESPONSES]["local_shell"]))]
 EDITOR_COMMANDS = {"type": "string", "enum": ["view", "create", "str_replace", "insert", "undo_edit"]}
 OPENHANDS = [
     tool("terminal", command=str, is_input={"type": "boolean"}, TIMEOUT={"type": "number"}),
@@ -87,7 +95,7 @@ UNHEARD_OF = [
 SHELL_READ, SHELL_WRITE = "cat /folder/note.txt", "printf %s 'a text' > /folder/note.txt"
 
 Call = tuple[str, Any] | None
-CALLS: dict[str, tuple[list[OfferedTool], Call, Call, Call]] = {
+CALLS: dict[str, tuple[list[ToolSpec], Call, Call, Call]] = {
     "Claude": (
         CLAUDE,
         ("Read", {"file_path": PATH}),
@@ -109,7 +117,7 @@ CALLS: dict[str, tuple[list[OfferedTool], Call, Call, Call]] = {
     "Codex": (
         CODEX,
         ("exec_command", {"cmd": SHELL_READ}),
-        ("apply_patch", f"*** Begin Patch\n*** Add File: {PATH}\n+{CONTENT}\n*** End Patch\n"),
+        ("apply_patch", {"input": f"*** Begin Patch\n*** Add File: {PATH}\n+{CONTENT}\n*** End Patch\n"}),
         ("exec_command", {"cmd": COMMAND}),
     ),
     "an older Codex": (
@@ -120,9 +128,9 @@ CALLS: dict[str, tuple[list[OfferedTool], Call, Call, Call]] = {
     ),
     "Codex with programs": (
         CODEX_PROGRAMS,
-        ("exec", f'text(await tools.exec_command({{cmd: "{SHELL_READ}"}}))'),
-        ("exec", f'text(await tools.exec_command({{cmd: "{SHELL_WRITE}"}}))'),
-        ("exec", f'text(await tools.exec_command({{cmd: "{COMMAND}"}}))'),
+        ("exec", {"input": f'text(await tools.exec_command({{cmd: "{SHELL_READ}"}}))'}),
+        ("exec", {"input": f'text(await tools.exec_command({{cmd: "{SHELL_WRITE}"}}))'}),
+        ("exec", {"input": f'text(await tools.exec_command({{cmd: "{COMMAND}"}}))'}),
     ),
     "the local shell": (
         LOCAL_SHELL,
@@ -158,8 +166,8 @@ CALLS: dict[str, tuple[list[OfferedTool], Call, Call, Call]] = {
     "no tools": ([], None, None, None),
 }
 # `tool` writes properties in lower case; this one has a capital.
-UNHEARD_OF[2].schema["properties"]["commandLine"] = UNHEARD_OF[2].schema["properties"].pop("commandline")
-UNHEARD_OF[2].schema["required"] = ["commandLine", "timeout"]
+UNHEARD_OF[2].input_schema["properties"]["commandLine"] = UNHEARD_OF[2].input_schema["properties"].pop("commandline")
+UNHEARD_OF[2].input_schema["required"] = ["commandLine", "timeout"]
 
 
 @pytest.mark.parametrize("agent", CALLS)
@@ -174,8 +182,8 @@ def test_each_action_calls_the_tool_of_the_agent_that_does_it(agent: str):
 def test_the_arguments_satisfy_the_schema_of_the_tool(agent: str):
     for action in Action:
         chosen = choose_call(action, INPUTS[action], CALLS[agent][0])
-        if chosen and chosen.tool.form == "function":
-            jsonschema.validate(chosen.arguments, chosen.tool.schema)
+        if chosen:
+            jsonschema.validate(chosen.arguments, chosen.tool.input_schema)
 
 
 @pytest.mark.parametrize("name", ["read_file", "Read-File", "mcp__server__readFile", "functions.read_file"])
@@ -193,4 +201,4 @@ def test_a_tool_is_called_by_its_name_or_the_end_of_it():
 
 def test_a_tool_that_takes_the_answer_gets_it():
     assert finishing_call(OPENHANDS[2], "All done: ok").arguments == {"message": "All done: ok"}
-    assert finishing_call(OfferedTool("answer", form="custom"), "ok").arguments == "ok"
+    assert finishing_call(custom("answer"), "All done").arguments == {"input": "All done"}

@@ -71,6 +71,7 @@ GAPS = [
     ("| a |\n|---|\n| b ![](x.png) c |\n| ![](x.png) d |", "a\nb c\nd"),
     ("a <!-- b --> c", "a c"),
     ("a <b></b> c", "a c"),
+    ('Hello <br>bold</b> <span class="x">two</span>', "Hello\nbold two"),
     ("a [^1] b", "a b"),
     ("a ![ b ](x.png) c", "a  b  c"),
 ]

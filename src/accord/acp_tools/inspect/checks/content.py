@@ -5,6 +5,7 @@ from typing import Final
 
 from accord.acp_tools.inspect.blocks import BAD_BASE64, GOOD, MALFORMED, TEXT, Block
 from accord.acp_tools.inspect.checks.table import MAY, MUST, SHOULD, CheckTable, Needs
+from accord.acp_tools.inspect.fake_model import explain_absence
 from accord.acp_tools.inspect.probe import AgentProbe
 from accord.acp_tools.inspect.replies import (
     Answered,
@@ -45,8 +46,10 @@ async def _send(probe: AgentProbe, block: Block) -> tuple[Reply, ContentFate | N
 async def _text(probe: AgentProbe) -> CheckOutcome:
     baseline = await probe.baseline()
     outcome = replace(judge_accepted(baseline, baseline, "Text"), lines=await probe.baseline_lines())
-    if isinstance(baseline, Answered) and probe.inspection.model is not None and not probe.inspection.model.requests:
-        return replace(outcome, observed=f"{outcome.observed}; the agent did not call the fake model")
+    model = probe.inspection.model
+    if isinstance(baseline, Answered) and model is not None and not model.requests:
+        reason = explain_absence(model.refused_request())
+        return replace(outcome, observed=f"{outcome.observed}; {reason[:1].lower()}{reason[1:]}")
     return outcome
 
 

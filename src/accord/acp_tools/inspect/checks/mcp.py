@@ -16,6 +16,7 @@ from accord.acp_tools.inspect.blocks import TEXT
 from accord.acp_tools.inspect.checks.table import MUST, SHOULD, CheckTable, Needs
 from accord.acp_tools.inspect.client import InspectorClient, PermissionPolicy
 from accord.acp_tools.inspect.connection import AgentConnection
+from accord.acp_tools.inspect.fake_model import explain_absence
 from accord.acp_tools.inspect.probe import AgentProbe, CannotJudgeError
 from accord.acp_tools.inspect.replies import (
     Answered,
@@ -128,7 +129,10 @@ async def _tool(probe: AgentProbe) -> CheckOutcome:
         if "tools/call" in server.methods:
             return passed("The model called the tool of the MCP server", reply)
         methods = server.methods
-    requests = probe.inspection.model.received(marker)
+    model = probe.inspection.model
+    requests = model.received(marker)
+    if not requests and (refused := model.refused_request(marker)):
+        return not_judged(explain_absence(refused), reply)
     if not requests or "tools/list" not in methods:
         return not_judged("The agent did not call the fake model, or did not connect to the MCP server", reply)
     if not any(tool.name.endswith(mcp_server.TOOL) for request in requests for tool in request.tools):

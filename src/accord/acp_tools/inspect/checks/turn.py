@@ -6,7 +6,7 @@ from typing import Final
 
 from accord.acp_tools.inspect.blocks import LONG_WORK
 from accord.acp_tools.inspect.checks.table import MUST, SHOULD, CheckTable, Needs
-from accord.acp_tools.inspect.fake_model import AnswerState
+from accord.acp_tools.inspect.fake_model import AnswerState, explain_absence
 from accord.acp_tools.inspect.probe import AgentProbe
 from accord.acp_tools.inspect.replies import (
     Answered,
@@ -31,7 +31,6 @@ RUNNING_S: Final = 0.3
 """How long to let a turn run before it is cancelled."""
 MODEL_STOPS_S: Final = 3.0
 """How long after the end of a cancelled turn the agent may take to close the connection to its model."""
-NO_MODEL_CALL: Final = "The agent did not call the fake model"
 CANCELLATION: Final = "ACP: Prompt Turn – cancellation"
 
 TURN: Final = CheckTable(CheckGroup.TURN)
@@ -79,7 +78,7 @@ async def _cancel_model(probe: AgentProbe) -> CheckOutcome:
     if model is None:
         return not_judged("Only the fake model shows it: add --mock-llm")
     if isinstance(await probe.baseline(), Answered) and not model.requests:
-        return not_judged(NO_MODEL_CALL)
+        return not_judged(explain_absence(model.refused_request()))
     connection, session = await probe.agent(), await probe.session()
     call_id, since = connection.next_id(), len(connection.updates)
     pending = connection.expect(call_id)
@@ -91,7 +90,7 @@ async def _cancel_model(probe: AgentProbe) -> CheckOutcome:
 
     if not await model.wait_until(is_answering, connection.timeout_s):
         connection.is_busy = True
-        return not_judged(NO_MODEL_CALL)
+        return not_judged(explain_absence(model.refused_request(marker)))
     await connection.notify("session/cancel", {"sessionId": session})
     reply = await connection.reply(pending, call_id)
     if probe.is_draft and isinstance(reply, Answered):

@@ -5,13 +5,20 @@ It shows what an agent sends to its model for a prompt, and the prompt scripts w
 """
 
 from accord.acp_tools.inspect.fake_model.content_fate import Fate, FateKind, ProbeContent, find_content
-from accord.acp_tools.inspect.fake_model.model_request import AnswerState, ReceivedRequest
+from accord.acp_tools.inspect.fake_model.received_request import (
+    AnswerState,
+    MalformedRequest,
+    ReceivedRequest,
+    explain_absence,
+)
 
 __all__ = [
     "AnswerState",
     "Fate",
     "FateKind",
+    "MalformedRequest",
     "ProbeContent",
     "ReceivedRequest",
+    "explain_absence",
     "find_content",
 ]

@@ -7,8 +7,10 @@ import signal
 import sys
 
 from accord.acp_tools.inspect.fake_model import ReceivedRequest
+from accord.acp_tools.inspect.fake_model.received_request import message_text
 from accord.acp_tools.inspect.fake_model.server import FakeModel
 from accord.terminal import escape_line
+from accord.wire.conversation import Role
 
 
 async def _serve() -> None:
@@ -22,15 +24,18 @@ async def _serve() -> None:
             await model.wait_until(lambda: any(each.number not in printed for each in model.requests), timeout_s=1)
             new = [request for request in model.requests if request.number not in printed]
             printed.update(request.number for request in new)
-            for line in [*map(_describe, new), *(f"unknown: {path}" for path in model.unknown_paths)]:
+            refused = (f"refused: {each}" for each in dict.fromkeys(map(str, model.refused)))
+            unknown = (f"unknown: {path}" for path in model.unknown_paths)
+            for line in [*map(_describe, new), *refused, *unknown]:
                 _print(f"# {line}")
+            model.refused.clear()
             model.unknown_paths.clear()
 
 
 def _describe(request: ReceivedRequest) -> str:
-    users = [message for message in request.messages if message.role == "user"]
+    users = [message for message in request.messages if message.role is Role.USER]
     media = [f"[{each.kind} {each.media_type} {len(each.data)} bytes]" for each in request.media]
-    text = " ".join(users[-1].text.split())[-200:] if users else ""
+    text = " ".join(message_text(users[-1]).split())[-200:] if users else ""
     return " ".join([str(request.number), request.api, request.model, *media, text])
 
 

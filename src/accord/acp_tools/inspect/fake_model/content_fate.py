@@ -19,15 +19,22 @@ prompt, the model was not called for it.
 
 import base64
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 from urllib.parse import unquote
 
-from accord.acp_tools.inspect.fake_model.model_request import ReceivedMedia, ReceivedRequest, kind_of
+from accord.acp_tools.inspect.fake_model.received_request import (
+    ReceivedMedia,
+    ReceivedRequest,
+    kind_of,
+    message_media,
+    message_text,
+)
 from accord.acp_tools.inspect.fake_model.script import is_side_request
 from accord.wire.acp.content import ContentType
+from accord.wire.conversation import ConversationMessage, Role
 
 BEFORE: Final = 400
 AFTER: Final = 2_000
@@ -112,14 +119,15 @@ def _find_accepted(request: ReceivedRequest, sent: ProbeContent) -> str | None:
         found = sent.marker in request.text or any(sent.marker.encode() in media.data for media in request.media)
         if found:
             return f"its text, with {sent.marker}"
-    media = _media_beside(request, sent.prompt_marker)
+    media = [media for message in _beside(request, sent.prompt_marker) for media in message_media(message)]
     match sent.type:
         case ContentType.TEXT:
             return f"its text, with {sent.prompt_marker}" if sent.marker in ("", sent.prompt_marker) else None
         case ContentType.RESOURCE_LINK:
-            spelled = next((each for each in _spellings(sent.uri) if each in request.text), None)
-            linked = next((each.uri for each in media if each.uri in {*_spellings(sent.uri)}), None)
-            return spelled or linked
+            spellings = _spellings(sent.uri)
+            spelled = next((each for each in spellings if each in request.text), None)
+            # An address that is a member of its own, maybe of a part of a type that no codec knows.
+            return spelled or next((each for each in request.body_texts if each in spellings), None)
         case ContentType.IMAGE | ContentType.AUDIO | ContentType.RESOURCE:
             kind = kind_of(sent.media_type) if sent.data else "file"
             other = next((each for each in media if kind in (each.kind, kind_of(each.media_type))), None)
@@ -128,7 +136,7 @@ def _find_accepted(request: ReceivedRequest, sent: ProbeContent) -> str | None:
 
 def _find_placeholder(request: ReceivedRequest, sent: ProbeContent) -> str | None:
     """The text that stands for the content."""
-    text = "\n".join(_texts_beside(request, sent.prompt_marker))
+    text = "\n".join(map(message_text, _beside(request, sent.prompt_marker)))
     at = text.find(sent.prompt_marker)
     near = text[max(0, at - BEFORE) : at + AFTER]
     encoded = base64.b64encode(sent.data).decode()[:BASE64_START]
@@ -159,25 +167,18 @@ def _spellings(uri: str) -> list[str]:
     return [uri, unquote(uri), *([path] if uri.startswith("file://") else [])]
 
 
-def _beside(request: ReceivedRequest, marker: str) -> Iterator[int]:
+def _beside(request: ReceivedRequest, marker: str) -> Sequence[ConversationMessage]:
     """The messages of users without an answer between them and the prompt: agents may split a prompt into several."""
     messages = request.messages
-    prompts = [at for at, each in enumerate(messages) if each.role == "user" and marker in each.text]
-    for prompt in prompts[-1:]:
-        first = last = prompt
-        while first > 0 and messages[first - 1].role == "user":
-            first -= 1
-        while last + 1 < len(messages) and messages[last + 1].role == "user":
-            last += 1
-        yield from range(first, last + 1)
-
-
-def _texts_beside(request: ReceivedRequest, marker: str) -> list[str]:
-    return [request.messages[at].text for at in _beside(request, marker)]
-
-
-def _media_beside(request: ReceivedRequest, marker: str) -> list[ReceivedMedia]:
-    return [media for at in _beside(request, marker) for media in request.messages[at].media]
+    prompts = [at for at, each in enumerate(messages) if each.role is Role.USER and marker in message_text(each)]
+    if not prompts:
+        return ()
+    first = end = prompts[-1]
+    while first > 0 and messages[first - 1].role is Role.USER:
+        first -= 1
+    while end < len(messages) and messages[end].role is Role.USER:
+        end += 1
+    return messages[first:end]
 
 
 def _describe(media: ReceivedMedia) -> str:

@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from accord.acp_tools.inspect.fake_model.model_request import OfferedTool, ReceivedRequest, ReceivedText
+from accord.acp_tools.inspect.fake_model.received_request import ReceivedRequest, message_text
 from accord.acp_tools.inspect.fake_model.schema_values import schema_value
 from accord.acp_tools.inspect.fake_model.tool_calls import (
     Action,
@@ -31,6 +31,9 @@ from accord.acp_tools.inspect.fake_model.tool_calls import (
     plain_name,
 )
 from accord.acp_tools.json_values import as_object
+from accord.wire.conversation import Role, TextPart
+from accord.wire.disposition import Api
+from accord.wire.work import AnyPiece, EndPiece, TextPiece, ToolCallPiece, ToolSpec
 
 MARKER: Final = "accord-marker-"
 PLAIN: Final = "This is a short answer of a fake model: ok"
@@ -82,6 +85,10 @@ class ErrorReply:
 
 Reply = TextReply | ErrorReply | ChosenCall
 
+USAGE: Final = {"input_tokens": 100, "output_tokens": 10}
+SIGNATURE: Final = "YWNjb3Jk"
+"""Gemini 3 models sign their calls, and their clients send the signature back; any base64 will do."""
+
 
 @dataclass(frozen=True, slots=True)
 class Directive:
@@ -110,15 +117,30 @@ def choose_reply(request: ReceivedRequest) -> Reply:
     return reply
 
 
+def answer_pieces(request: ReceivedRequest, reply: TextReply | ChosenCall) -> list[AnyPiece]:
+    """The pieces of this answer, a word or a call each, and its end."""
+    if isinstance(reply, ChosenCall):
+        signature = SIGNATURE if request.api is Api.GEMINI else None
+        call_id = f"call_accord{request.number}"
+        call = ToolCallPiece(id=call_id, name=reply.tool.name, input=reply.arguments, signature=signature)
+        return [call, EndPiece(reason="tool_use", usage=USAGE)]
+    # Where an answer has a member for a refusal beside its text, agents ignore it: it belongs to structured answers.
+    is_marked = reply.is_refusal and request.api is Api.RESPONSES
+    first, *more = reply.text.split(" ")
+    words = [TextPiece(text=word, refusal=is_marked) for word in (first, *(f" {word}" for word in more))]
+    return [*words, EndPiece(reason="refusal" if reply.is_refusal else "end_turn", usage=USAGE)]
+
+
 def is_side_request(request: ReceivedRequest) -> bool:
     """Whether the agent requests something beside the turn: a title, a summary, a decision in JSON."""
     if request.schema is not None or _demanded_tool(request):
         return True
-    beginnings = [message.text[:BEGINNING] for message in request.messages if message.role in ("system", "user")]
+    instructions = (message for message in request.messages if message.role in (Role.SYSTEM, Role.USER))
+    beginnings = [message_text(message)[:BEGINNING] for message in instructions]
     return not request.tools and any(SIDE_REQUEST.search(beginning) for beginning in beginnings)
 
 
-def _demanded_tool(request: ReceivedRequest) -> OfferedTool | None:
+def _demanded_tool(request: ReceivedRequest) -> ToolSpec | None:
     """The one tool that the answer has to call, which is how some agents request an answer in JSON."""
     named = [tool for tool in request.tools if request.forced_tool in ("", tool.name)]
     return named[0] if len(named) == 1 else None
@@ -128,12 +150,12 @@ def find_directive(request: ReceivedRequest) -> Directive:
     """The directive that this request has to follow; `ok` if there is none."""
     result: str | None = None
     for message in reversed(request.messages):
-        if message.role == "tool":
-            result = message.text
-        if message.role != "user":
+        if message.role is Role.TOOL:
+            result = message_text(message)
+        if message.role is not Role.USER:
             continue
         # Agents put several prompts into one message, a part for each, after a turn that was cancelled.
-        for part in reversed([part for part in message.parts if isinstance(part, ReceivedText)]):
+        for part in reversed([part for part in message.content if isinstance(part, TextPart)]):
             if found := list(DIRECTIVE.finditer(part.text)):
                 return Directive(found[-1][1], _CLOSING_TAG.sub("", found[-1][2]).strip(), result)
             if MARKER in part.text:

@@ -8,63 +8,62 @@ import json
 import logging
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self
 
 from aiohttp import web
 
-from accord.acp_tools.inspect.fake_model import chat_api, gemini_api, messages_api, responses_api
-from accord.acp_tools.inspect.fake_model.environment import MODELS, agent_environ
-from accord.acp_tools.inspect.fake_model.model_request import (
-    AnswerState,
-    ReceivedMessage,
-    ReceivedRequest,
-    ReceivedText,
-)
-from accord.acp_tools.inspect.fake_model.script import ErrorReply, TextReply, choose_reply
+from accord.acp_tools.inspect.fake_model.environment import MODELS, OPENAI_VERSION, agent_environ
+from accord.acp_tools.inspect.fake_model.received_request import AnswerState, MalformedRequest, ReceivedRequest
+from accord.acp_tools.inspect.fake_model.script import ErrorReply, TextReply, answer_pieces, choose_reply
 from accord.acp_tools.inspect.fake_model.tool_calls import ChosenCall
-from accord.acp_tools.json_values import Json, as_text
+from accord.apis.chat.codec import ChatCodec
+from accord.apis.codec import (
+    FIRST_SERVER_STATUS,
+    AnswerLabels,
+    AnswerWriter,
+    MalformedAnswerError,
+    ServedApi,
+    api_status,
+    parse_object,
+)
+from accord.apis.gemini.codec import COUNT_TOKENS_METHOD, KEY_HEADER, GeminiCodec
+from accord.apis.messages.codec import COUNT_TOKENS_PATH, MessagesCodec
+from accord.apis.responses.codec import ResponsesCodec
+from accord.core.sse import EventDecoder
+from accord.core.work.fields import ModelRequest
+from accord.errors import ERROR_FACTS, AccordError, ErrorCode, RefusedError
+from accord.wire.conversation import Role, trusted_message
+from accord.wire.work import AnyPiece
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 MAX_REQUESTS: Final = 1_000
-MAX_UNKNOWN_PATHS: Final = 100
+MAX_PROBLEMS: Final = 100
 SHUTDOWN_S: Final = 0.2
 INPUT_TOKENS: Final = 100
+OWNER: Final = "accord"
+CREATED: Final = 1_767_225_600
 
 LOGGER: Final = logging.getLogger(__name__)
 LOGGER.addHandler(logging.NullHandler())
 """What aiohttp says about malformed requests; a report has no use for it."""
 
-_GEMINI_PATH: Final = re.compile(r"models/(?P<model>[^:]+):(?P<method>\w+)$")
-_MODEL_PATH: Final = re.compile(r"(?:^|/)models(?:/(?P<model>[^:]+))?$")
-
-
-@dataclass(frozen=True, slots=True)
-class FakeApi:
-    """How one model API writes its answers."""
-
-    write_whole: Callable[[ReceivedRequest, TextReply | ChosenCall], Json]
-    write_events: Callable[[ReceivedRequest, TextReply | ChosenCall], Iterator[tuple[str, str]]]
-    write_error: Callable[[int, str], Json]
-
-
-CHAT: Final = FakeApi(chat_api.write_whole, chat_api.write_events, chat_api.write_error)
-RESPONSES: Final = FakeApi(responses_api.write_whole, responses_api.write_events, chat_api.write_error)
-MESSAGES: Final = FakeApi(messages_api.write_whole, messages_api.write_events, messages_api.write_error)
-GEMINI: Final = FakeApi(gemini_api.write_whole, gemini_api.write_events, gemini_api.write_error)
-
-READERS: Final[Mapping[str, tuple[FakeApi, Callable[[Json], ReceivedRequest]]]] = {
-    "chat/completions": (CHAT, chat_api.read_request),
-    "responses": (RESPONSES, responses_api.read_request),
-    "messages": (MESSAGES, messages_api.read_request),
+CHAT: Final = ChatCodec()
+RESPONSES: Final = ResponsesCodec()
+MESSAGES: Final = MessagesCodec()
+GEMINI: Final = GeminiCodec()
+_VERSION: Final = f"/{OPENAI_VERSION}"
+CODECS: Final[Mapping[str, ServedApi]] = {
+    codec.path.removeprefix(_VERSION): codec for codec in (CHAT, RESPONSES, MESSAGES)
 }
-"""The end of each path, and how its requests are read."""
-GEMINI_METHODS: Final = {"generateContent": False, "streamGenerateContent": True}
-"""The end of Gemini's paths, after the model, and whether the answer is streamed."""
+"""The codecs by the end of their paths. Gemini's paths have the model in them."""
+COUNTING: Final = {COUNT_TOKENS_PATH.removeprefix(_VERSION): MESSAGES, COUNT_TOKENS_METHOD: GEMINI}
+"""The codecs by the end of the paths that count tokens."""
+RequestReader = Callable[[dict[str, Any]], ModelRequest]
+_MODEL_PATH: Final = re.compile(r"(?:^|/)models(?:/(?P<model>[^:]+))?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +75,14 @@ class MissingTool:
     offered: tuple[str, ...]
 
 
-class BadBodyError(Exception):
-    """The body of a request cannot be read; `status` is the answer."""
+class StatusError(AccordError):
+    """An error that a client gets with this HTTP status."""
 
-    def __init__(self, status: HTTPStatus, message: str) -> None:
+    def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
-        self.status: Final = status
+        self.caller_status: Final = status
+        general = ErrorCode.INTERNAL if status >= FIRST_SERVER_STATUS else ErrorCode.INVALID_MESSAGE
+        self.code = next((code for code, facts in ERROR_FACTS.items() if facts.http == status), general)
 
 
 class FakeModel:
@@ -91,6 +92,8 @@ class FakeModel:
         self.url = ""
         self.unknown_paths: Final[list[str]] = []
         """Method and path of requests that no API has; each once."""
+        self.refused: Final[deque[MalformedRequest]] = deque(maxlen=MAX_PROBLEMS)
+        """The last requests that are not what their API takes."""
         self.missing_tools: Final[list[MissingTool]] = []
         self._requests: Final[deque[ReceivedRequest]] = deque(maxlen=MAX_REQUESTS)
         self._count = 0
@@ -125,6 +128,10 @@ class FakeModel:
         """The requests whose text contains this marker."""
         return [request for request in self._requests if marker in request.text]
 
+    def refused_request(self, marker: str = "") -> MalformedRequest | None:
+        """The last request that was refused and may have had this marker."""
+        return next((each for each in reversed(self.refused) if marker in each.text or not each.text), None)
+
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until the condition holds, which is checked whenever a request arrives or its state changes."""
         try:
@@ -140,46 +147,39 @@ class FakeModel:
         event.set()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        path = request.path.rstrip("/")
-        if request.headers.get("upgrade"):
-            return self._error(request, HTTPStatus.UPGRADE_REQUIRED, "WebSockets are not supported; use HTTP.")
-        if request.method in ("GET", "HEAD"):
-            return self._describe(request, path)
-        if path.endswith("/messages/count_tokens"):
-            return web.json_response({"input_tokens": INPUT_TOKENS})
-        if path.endswith(":countTokens"):
-            return web.json_response({"totalTokens": INPUT_TOKENS})
-        reader = _find_reader(path) if request.method == "POST" else None
-        if reader is None:
-            return self._unknown(request)
-        api, read = reader
         try:
-            received = read(await _read_body(request))
-        except BadBodyError as error:
-            return self._error(request, error.status, str(error))
-        received.path = request.path_qs
-        return await self._reply(request, api, received)
+            return await self._dispatch(request, request.path.rstrip("/"))
+        except AccordError as error:
+            body = _codec_of(request).write_error(error, "req_accord")
+            # Without the header, SDKs try again several times, and a check would wait for all of them.
+            return web.json_response(body, status=api_status(error), headers={"x-should-retry": "false"})
 
-    def _describe(self, request: web.Request, path: str) -> web.Response:
-        """Answer GET and HEAD: the models, and the root, by which clients check that the server is there."""
-        if not path:
-            return web.json_response({"status": "ok"})
-        if found := _MODEL_PATH.search(path):
-            return web.json_response(_describe_models(request, found["model"]))
-        return self._unknown(request)
+    async def _dispatch(self, request: web.Request, path: str) -> web.StreamResponse:
+        if request.headers.get("upgrade"):
+            raise StatusError(426, "WebSockets are not supported; use HTTP.")
+        if request.method in ("GET", "HEAD"):
+            if not path:  # by which clients check that the server is there
+                return web.json_response({"status": "ok"})
+            if names := _MODEL_PATH.search(path):
+                return web.json_response(_describe_models(request, names["model"]))
+        elif counting := next((codec for ending, codec in COUNTING.items() if path.endswith(ending)), None):
+            return web.json_response(counting.write_count(INPUT_TOKENS))
+        elif request.method == "POST" and (endpoint := _find_endpoint(path)):
+            return await self._reply(request, *endpoint)
+        place = f"{request.method} {request.path}"
+        if place not in self.unknown_paths and len(self.unknown_paths) < MAX_PROBLEMS:
+            self.unknown_paths.append(place)
+        raise StatusError(404, f"Not found: {request.path}")
 
-    def _unknown(self, request: web.Request) -> web.Response:
-        seen = f"{request.method} {request.path}"
-        if seen not in self.unknown_paths and len(self.unknown_paths) < MAX_UNKNOWN_PATHS:
-            self.unknown_paths.append(seen)
-        return self._error(request, HTTPStatus.NOT_FOUND, f"Not found: {request.path}")
-
-    def _error(self, request: web.Request, status: int, message: str) -> web.Response:
-        body = _api_of(request).write_error(status, message)
-        # Without the header, SDKs try again several times, and a check would wait for all of them.
-        return web.json_response(body, status=status, headers={"x-should-retry": "false"})
-
-    async def _reply(self, request: web.Request, api: FakeApi, received: ReceivedRequest) -> web.StreamResponse:
+    async def _reply(self, request: web.Request, codec: ServedApi, read: RequestReader) -> web.StreamResponse:
+        body: dict[str, Any] = {}
+        try:
+            body = await _read_body(request)
+            received = ReceivedRequest(read(body), request.path_qs)
+        except (RefusedError, StatusError) as error:
+            text = json.dumps(body, ensure_ascii=False) if body else ""
+            self.refused.append(MalformedRequest(f"{request.method} {request.path}", error.message, text))
+            raise
         self._keep(received)
         reply = choose_reply(received)
         if isinstance(reply, TextReply) and reply.missing_tool:
@@ -187,8 +187,9 @@ class FakeModel:
             self.missing_tools.append(MissingTool(reply.missing_tool, received.number, offered))
         if isinstance(reply, ErrorReply):
             received.state = AnswerState.SENT
-            return self._error(request, reply.status, f"An error by request of the prompt: {reply.status}")
-        response = await (self._stream if received.streaming else self._send)(request, api, received, reply)
+            raise StatusError(reply.status, f"An error by request of the prompt: {reply.status}")
+        send = self._stream if received.request.order.stream else self._send
+        response = await send(request, codec, received, reply)
         if received.state is AnswerState.OPEN:
             received.state = AnswerState.SENT
         self._signal()
@@ -197,108 +198,109 @@ class FakeModel:
     def _keep(self, received: ReceivedRequest) -> None:
         self._count += 1
         received.number = self._count
-        previous = as_text(received.body.get("previous_response_id")).removeprefix(responses_api.ID_PREFIX)
+        # A client that continues an answer names it by its id, each API in a member of its own.
+        texts = [value for value in received.request.body.values() if isinstance(value, str)]
         for earlier in self._requests:
-            if previous == str(earlier.number):
-                answer = ReceivedMessage("assistant", [ReceivedText("")])
-                received.messages = [*earlier.messages, answer, *received.messages]
+            if any(text.endswith(earlier.answer_id) for text in texts):
+                received.earlier = [*earlier.messages, trusted_message(Role.ASSISTANT, [])]
         self._requests.append(received)
         self._signal()
 
     async def _send(
-        self, request: web.Request, api: FakeApi, received: ReceivedRequest, reply: TextReply | ChosenCall
+        self, request: web.Request, codec: ServedApi, received: ReceivedRequest, reply: TextReply | ChosenCall
     ) -> web.StreamResponse:
         """Send the answer in one piece, after as long as it would take in a stream."""
-        pause_s = reply.pause_s if isinstance(reply, TextReply) else 0.0
-        for _ in api.write_events(received, reply) if pause_s else ():
+        pieces = answer_pieces(received, reply)
+        pause_s = _pause_s(reply)
+        for _ in pieces if pause_s else ():
             await asyncio.sleep(pause_s)
             if request.transport is None or request.transport.is_closing():
                 received.state = AnswerState.DISCONNECTED
                 break
-        return web.json_response(api.write_whole(received, reply))
+        return web.json_response(codec.write_answer(received.request, _labels(received), [pieces]))
 
     async def _stream(
-        self, request: web.Request, api: FakeApi, received: ReceivedRequest, reply: TextReply | ChosenCall
+        self, request: web.Request, codec: ServedApi, received: ReceivedRequest, reply: TextReply | ChosenCall
     ) -> web.StreamResponse:
-        pause_s = reply.pause_s if isinstance(reply, TextReply) else 0.0
-        is_array = api is GEMINI and request.query.get("alt") != "sse"
-        kind = "application/json" if is_array else "text/event-stream"
-        response = web.StreamResponse(headers={"content-type": kind, "cache-control": "no-cache"})
+        events = _write_events(codec.answer_writer(received.request, _labels(received)), answer_pieces(received, reply))
+        is_array = codec is GEMINI and request.query.get("alt") != "sse"
+        content_type = "application/json" if is_array else "text/event-stream"
+        response = web.StreamResponse(headers={"content-type": content_type, "cache-control": "no-cache"})
+        pause_s = _pause_s(reply)
         try:
             await response.prepare(request)
-            separator = "["
-            for name, data in api.write_events(received, reply):
-                event = f"event: {name}\ndata: {data}\n\n" if name else f"data: {data}\n\n"
-                await response.write((separator + data if is_array else event).encode())
-                separator = ",\n"
+            for data in filter(None, _as_array(events) if is_array else events):
+                await response.write(data)
                 if pause_s:
                     await asyncio.sleep(pause_s)
-            await response.write_eof(b"]" if is_array else b"")
+            await response.write_eof()
         except ConnectionError:
             received.state = AnswerState.DISCONNECTED
         return response
 
 
-async def _read_body(request: web.Request) -> Json:
-    """The JSON object in the body; raises `BadBodyError`."""
+def _write_events(writer: AnswerWriter, pieces: Iterable[AnyPiece]) -> Iterator[bytes]:
+    yield writer.start()
+    yield from map(writer.write, pieces)
+    yield writer.finish()
+
+
+def _as_array(events: Iterable[bytes]) -> Iterator[bytes]:
+    """The same events in an array, which is what Gemini's clients get unless they want a stream of events."""
+    decoder, separator = EventDecoder(), b"["
+    for data in events:
+        for event in decoder.feed(data):
+            yield separator + event.data
+            separator = b",\n"
+    yield b"]"
+
+
+def _pause_s(reply: TextReply | ChosenCall) -> float:
+    return reply.pause_s if isinstance(reply, TextReply) else 0.0
+
+
+def _labels(received: ReceivedRequest) -> AnswerLabels:
+    return AnswerLabels(received.answer_id, CREATED, received.model, {})
+
+
+def _find_endpoint(path: str) -> tuple[ServedApi, RequestReader] | None:
+    """The codec of this path, and how it reads bodies; None if the path is not for requests of an answer."""
+    if (target := GEMINI.read_path(path)) is not None:
+        model, streaming = target
+        return GEMINI, partial(GEMINI.read_request, model=model, streaming=streaming)
+    codec = next((codec for ending, codec in CODECS.items() if path.endswith(ending)), None)
+    return codec and (codec, codec.read_request)
+
+
+async def _read_body(request: web.Request) -> dict[str, Any]:
+    """The JSON object in the body; raises `StatusError`."""
     try:
-        raw = await request.read()
+        return parse_object(await request.read())
     except web.HTTPRequestEntityTooLarge as error:
-        raise BadBodyError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is larger than 64 MB.") from error
+        raise StatusError(413, "The body is larger than 64 MB.") from error
     except web.RequestPayloadError as error:
-        raise BadBodyError(HTTPStatus.BAD_REQUEST, "The body cannot be decoded.") from error
-    try:
-        body: Any = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise BadBodyError(HTTPStatus.BAD_REQUEST, "The body is not JSON.") from error
-    if not isinstance(body, dict):
-        raise BadBodyError(HTTPStatus.BAD_REQUEST, "The body is not a JSON object.")
-    return cast("Json", body)
+        raise StatusError(400, "The body cannot be decoded.") from error
+    except MalformedAnswerError as error:
+        raise StatusError(400, f"The body cannot be read: {error}.") from error
 
 
-def _find_reader(path: str) -> tuple[FakeApi, Callable[[Json], ReceivedRequest]] | None:
-    """The API of this path, and how its bodies are read; None if the path is not for requests of an answer."""
-    if (found := _GEMINI_PATH.search(path)) and found["method"] in GEMINI_METHODS:
-        streaming = GEMINI_METHODS[found["method"]]
-        return GEMINI, partial(gemini_api.read_request, model=found["model"], streaming=streaming)
-    return next((reader for ending, reader in READERS.items() if path.endswith(f"/{ending}")), None)
-
-
-def _api_of(request: web.Request) -> FakeApi:
-    """The API whose errors and lists this client expects."""
+def _codec_of(request: web.Request) -> ServedApi:
+    """The codec of the API whose errors and lists this client expects."""
     if "anthropic-version" in request.headers or "/messages" in request.path:
         return MESSAGES
-    if "x-goog-api-key" in request.headers or "key" in request.query or "/v1beta" in request.path:
+    if (
+        KEY_HEADER in request.headers
+        or "key" in request.query
+        or "/v1beta" in request.path
+        or GEMINI.read_path(request.path)
+    ):
         return GEMINI
     return CHAT
 
 
-def _describe_models(request: web.Request, model: str | None) -> Json:
+def _describe_models(request: web.Request, model: str | None) -> dict[str, Any]:
     """The list of models, or one of them, in the form of the client's API."""
-    describe: Callable[[str], Json]
-    match _api_of(request):
-        case api if api is GEMINI:
-            describe = _gemini_model
-            return describe(model) if model else {"models": [describe(name) for name in MODELS]}
-        case api if api is MESSAGES:
-            describe = _anthropic_model
-        case _:
-            describe = _openai_model
+    codec = _codec_of(request)
     if model:
-        return describe(model)
-    ends = {"first_id": MODELS[0], "last_id": MODELS[-1], "has_more": False}
-    return {"object": "list", "data": [describe(name) for name in MODELS], **ends}
-
-
-def _openai_model(name: str) -> Json:
-    return {"id": name, "object": "model", "created": chat_api.CREATED, "owned_by": "accord"}
-
-
-def _anthropic_model(name: str) -> Json:
-    return {"type": "model", "id": name, "display_name": name, "created_at": "2026-01-01T00:00:00Z"}
-
-
-def _gemini_model(name: str) -> Json:
-    methods = ["generateContent", "streamGenerateContent", "countTokens"]
-    limits = {"inputTokenLimit": 1_000_000, "outputTokenLimit": 8_192}
-    return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods, **limits}
+        return codec.write_model(model, OWNER)
+    return codec.write_models([codec.write_model(name, OWNER) for name in MODELS])

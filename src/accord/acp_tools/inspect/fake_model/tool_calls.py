@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from accord.acp_tools.inspect.fake_model.model_request import OfferedTool
 from accord.acp_tools.inspect.fake_model.schema_values import schema_value
 from accord.acp_tools.json_values import Json, as_list, as_object
+from accord.wire.work import ToolSpec
 
 
 class Action(StrEnum):
@@ -36,10 +36,10 @@ class ToolInput:
 
 @dataclass(frozen=True, slots=True)
 class ChosenCall:
-    """A call of a tool. The arguments are text for a custom tool, and otherwise an object."""
+    """A call of a tool."""
 
-    tool: OfferedTool
-    arguments: Mapping[str, Any] | str
+    tool: ToolSpec
+    arguments: Mapping[str, Any]
 
 
 NAMES: Final[Mapping[Action, Sequence[str]]] = {
@@ -72,8 +72,10 @@ CONTENTS: Final = frozenset(
     "content contents text filetext filecontent filecontents newcontent newtext data body codeedit".split()
 )
 COMMANDS: Final = frozenset("command commands cmd cmds commandline argv script shellcommand".split())
-ANSWERS: Final = frozenset("answer message response result summary text".split())
+ANSWERS: Final = frozenset("answer input message response result summary text".split())
 """Names of properties, in the same spelling."""
+PROGRAM: Final = "input"
+"""The only property of a tool that takes text, not JSON: a program, or a patch."""
 
 EDITOR_COMMANDS: Final[Mapping[Action, Sequence[str]]] = {
     Action.READ: ("view", "read"),
@@ -93,7 +95,7 @@ PATIENCE: Final = 30_000
 """Time limits are in seconds or milliseconds; this is enough in either."""
 
 
-def choose_call(action: Action, given: ToolInput, tools: Sequence[OfferedTool]) -> ChosenCall | None:
+def choose_call(action: Action, given: ToolInput, tools: Sequence[ToolSpec]) -> ChosenCall | None:
     """The call of one of these tools that does this; None if none of them can."""
     for tool in _candidates(action, tools):
         return ChosenCall(tool, _arguments(action, given, tool))
@@ -101,31 +103,30 @@ def choose_call(action: Action, given: ToolInput, tools: Sequence[OfferedTool]) 
         return _patch(patch, given)
     if action is not Action.RUN:
         return choose_call(Action.RUN, ToolInput(command=_shell_command(action, given)), tools)
-    if (tool := _named("exec", tools)) and tool.form == "custom":  # Codex with its own models takes a program
-        return ChosenCall(tool, f"text(await tools.exec_command({{cmd: {json.dumps(given.command)}}}))")
+    if (tool := _named("exec", tools)) and [*_property_names(tool.input_schema)] == [PROGRAM]:
+        # Codex with its own models takes a program
+        return ChosenCall(tool, {PROGRAM: f"text(await tools.exec_command({{cmd: {json.dumps(given.command)}}}))"})
     return None
 
 
-def call_by_name(name: str, arguments: Json, tools: Sequence[OfferedTool]) -> ChosenCall | None:
+def call_by_name(name: str, arguments: Json, tools: Sequence[ToolSpec]) -> ChosenCall | None:
     """The call of the tool with this name, or with a name that ends in it; required properties are filled in."""
     wanted = _spelling(name)
     exact = [tool for tool in tools if tool.name == name]
     ending = [tool for tool in tools if _spelling(tool.name).endswith(wanted)]
     for tool in [*exact, *ending]:
-        filled = as_object(schema_value(tool.schema, lambda key, _: arguments.get(key), prefers_null=True))
+        filled = as_object(schema_value(tool.input_schema, lambda key, _: arguments.get(key), prefers_null=True))
         return ChosenCall(tool, {**filled, **arguments})
     return None
 
 
-def finishing_call(tool: OfferedTool, answer: str) -> ChosenCall:
+def finishing_call(tool: ToolSpec, answer: str) -> ChosenCall:
     """The call of a tool that takes the answer, with the smallest arguments that its schema accepts."""
-    if tool.form != "function":
-        return ChosenCall(tool, answer)
 
     def choose(name: str, schema: Json) -> str | None:
         return answer if _spelling(name) in ANSWERS and schema.get("type") == "string" else None
 
-    return ChosenCall(tool, schema_value(tool.schema, choose))
+    return ChosenCall(tool, schema_value(tool.input_schema, choose))
 
 
 def plain_name(name: str) -> str:
@@ -137,11 +138,11 @@ def _spelling(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _named(name: str, tools: Sequence[OfferedTool]) -> OfferedTool | None:
+def _named(name: str, tools: Sequence[ToolSpec]) -> ToolSpec | None:
     return next((tool for tool in tools if plain_name(tool.name) == name), None)
 
 
-def _candidates(action: Action, tools: Sequence[OfferedTool]) -> Iterator[OfferedTool]:
+def _candidates(action: Action, tools: Sequence[ToolSpec]) -> Iterator[ToolSpec]:
     usable = [tool for tool in tools if _fits(action, tool)]
     for name in NAMES[action]:
         yield from (tool for tool in usable if plain_name(tool.name) == name)
@@ -152,13 +153,9 @@ def _candidates(action: Action, tools: Sequence[OfferedTool]) -> Iterator[Offere
     yield from (tool for tool in usable if WORDS[action].search(tool.description))
 
 
-def _fits(action: Action, tool: OfferedTool) -> bool:
+def _fits(action: Action, tool: ToolSpec) -> bool:
     """Whether the tool has the properties that this needs, and none that say that it does something else."""
-    if tool.form == "local_shell":
-        return action is Action.RUN
-    if tool.form == "custom":
-        return False
-    names = set(_property_names(tool.schema))
+    names = set(_property_names(tool.input_schema))
     has_path, has_content = bool(names & PATHS), bool(names & CONTENTS)
     if _editor_command(action, tool):
         return has_path
@@ -183,18 +180,16 @@ def _property_names(schema: Json) -> Iterator[str]:
         yield from _property_names(as_object(as_object(child).get("items")))
 
 
-def _editor_command(action: Action, tool: OfferedTool) -> str | None:
-    fixed = as_list(as_object(as_object(tool.schema.get("properties")).get("command")).get("enum"))
+def _editor_command(action: Action, tool: ToolSpec) -> str | None:
+    fixed = as_list(as_object(as_object(tool.input_schema.get("properties")).get("command")).get("enum"))
     return next((command for command in EDITOR_COMMANDS[action] if command in fixed), None)
 
 
-def _has_fixed_commands(tool: OfferedTool) -> bool:
-    return "enum" in as_object(as_object(tool.schema.get("properties")).get("command"))
+def _has_fixed_commands(tool: ToolSpec) -> bool:
+    return "enum" in as_object(as_object(tool.input_schema.get("properties")).get("command"))
 
 
-def _arguments(action: Action, given: ToolInput, tool: OfferedTool) -> Mapping[str, Any] | str:
-    if tool.form == "local_shell":
-        return {"command": _command_words(given.command)}
+def _arguments(action: Action, given: ToolInput, tool: ToolSpec) -> Mapping[str, Any]:
     editor_command = _editor_command(action, tool)
 
     def choose(name: str, schema: Json) -> Any:
@@ -207,22 +202,19 @@ def _arguments(action: Action, given: ToolInput, tool: OfferedTool) -> Mapping[s
             return given.text
         if spelled in COMMANDS and given.command:
             return _in_type(given.command, schema, argv=not spelled.endswith("s"))
-        if spelled.startswith("timeout") and name in as_list(tool.schema.get("required")) and "default" not in schema:
+        is_required = name in as_list(tool.input_schema.get("required")) and "default" not in schema
+        if spelled.startswith("timeout") and is_required:
             return min(PATIENCE, schema.get("maximum") or PATIENCE)
         return None
 
-    return schema_value(tool.schema, choose, prefers_null=True)
+    return schema_value(tool.input_schema, choose, prefers_null=True)
 
 
 def _in_type(value: str, schema: Json, *, argv: bool = False) -> Any:
     """The value as text or, where the schema has a list of texts, as a list of it or of the words of a command."""
     if "array" not in str(schema.get("type")).lower() or "properties" in as_object(schema.get("items")):
         return value
-    return _command_words(value) if argv else [value]
-
-
-def _command_words(command: str) -> list[str]:
-    return ["bash", "-lc", command]
+    return ["bash", "-lc", value] if argv else [value]
 
 
 def _shell_command(action: Action, given: ToolInput) -> str:
@@ -230,9 +222,7 @@ def _shell_command(action: Action, given: ToolInput) -> str:
     return f"cat {path}" if action is Action.READ else f"printf %s {shlex.quote(given.text)} > {path}"
 
 
-def _patch(tool: OfferedTool, given: ToolInput) -> ChosenCall:
+def _patch(tool: ToolSpec, given: ToolInput) -> ChosenCall:
     patch = f"*** Begin Patch\n*** Add File: {given.path}\n+{given.text}\n*** End Patch\n"
-    if tool.form == "custom":
-        return ChosenCall(tool, patch)
-    name = next(iter(as_object(tool.schema.get("properties"))), "input")
+    name = next(iter(as_object(tool.input_schema.get("properties"))), PROGRAM)
     return ChosenCall(tool, {name: patch})

@@ -53,18 +53,20 @@ class Construct(NamedTuple):
 Lookup = Construct | NotFound
 
 # Pairs of patterns: NAME matches a complete construct, NAME_OPEN text at the end of the window that may become one.
-# Possessive quantifiers (`*+`, `++`) keep the time linear on hostile input.
+# What an item of a loop begins with never begins what follows the loop, and within an item quantifiers are possessive
+# (`*+`, `++`): a pattern that fails goes back once through what it read, and the time stays linear on hostile input. A
+# possessive group would say the same, but CPython before 3.11.5 matches those wrongly.
 
 TICKS: Final = re.compile(r"`+")
 ENTITY: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 ENTITY_OPEN: Final = re.compile(r"&(?:#[xX]?[0-9a-fA-F]{0,7}|[A-Za-z][A-Za-z0-9]{0,31})?\Z")
 
-ATTRIBUTE: Final = r"\s++[A-Za-z_:][\w.:-]*+(?:\s*+=\s*+(?:[^\s\"'=<>`]++|'[^']*+'|\"[^\"]*+\"))?+"
+ATTRIBUTE: Final = r"\s++[A-Za-z_:][\w.:-]*+(?:\s*+=\s*+(?:[^\s\"'=<>`]++|'[^']*+'|\"[^\"]*+\"))?"
 TAG: Final = re.compile(
-    rf"<(?:(?P<open>[A-Za-z][A-Za-z0-9-]*+)(?P<attributes>(?:{ATTRIBUTE})*+)\s*+/?>|/(?P<close>[A-Za-z][A-Za-z0-9-]*+)\s*+>)"
+    rf"<(?:(?P<open>[A-Za-z][A-Za-z0-9-]*+)(?P<attributes>(?:{ATTRIBUTE})*)\s*+/?>|/(?P<close>[A-Za-z][A-Za-z0-9-]*+)\s*+>)"
 )
 TAG_OPEN: Final = re.compile(
-    rf"<(?:[A-Za-z][A-Za-z0-9-]*+(?:{ATTRIBUTE})*+\s*+(?:/|=\s*+(?:'[^']*+|\"[^\"]*+)?)?"
+    rf"<(?:[A-Za-z][A-Za-z0-9-]*+(?:{ATTRIBUTE})*\s*+(?:/|=\s*+(?:'[^']*+|\"[^\"]*+)?)?"
     r"|/(?:[A-Za-z][A-Za-z0-9-]*+\s*+)?)?\Z"
 )
 DECLARATION: Final = re.compile(
@@ -91,22 +93,33 @@ UNFINISHED_SCHEME: Final = re.compile(r"(?:https?:/{0,2}|www\.)\Z")
 UNFINISHED_ANGLE: Final = re.compile(
     r"<(?:(?:h(?:t(?:tp?)?)?)?\Z|(?P<url>https?(?::[^\s<>]*+)?)\Z|!--|[A-Za-z][A-Za-z0-9-]*+\s[^<>=]*+=[^<>]*+\Z)"
 )
-COMPLETE_HOST: Final = re.compile(r"(?:https?:/*+)?+(?:[^/?#:\s]+[/?#:]|localhost\Z)")
+COMPLETE_HOST: Final = re.compile(r"(?:https?:/*+|(?!https?:))(?:[^/?#:\s]+[/?#:]|localhost\Z)")
+
+
+def _address(brackets: int) -> str:
+    """Match an address without angle brackets that has so many levels of round ones."""
+    nested = rf"|\({_address(brackets - 1)}\)" if brackets else ""
+    plain = r"[^\s()\\\x00-\x1f\x7f]*+"
+    return rf"{plain}(?:(?:\\(?:[^\s\x00-\x1f\x7f]|(?=\s|\Z)){nested}){plain})*"
+
 
 # An address without brackets holds no ASCII control character, and white space ends it, also after a backslash
 # (CommonMark, 6.3). Whatever is matched here, LINK_TAIL_OPEN has to wait for.
-PARENS: Final = r"(?:[^\s()\\\x00-\x1f\x7f]|\\[^\s\x00-\x1f\x7f]|\\(?=\s|\Z))"
-BALANCED: Final = rf"(?:{PARENS}|\((?:{PARENS}|\((?:{PARENS}|\({PARENS}*+\))*+\))*+\))*+"
-TITLE: Final = r"(?:\"(?:[^\"\\]|\\[^\0])*+\"|'(?:[^'\\]|\\[^\0])*+'|\((?:[^()\\]|\\[^\0])*+\))"
-TITLE_OPEN: Final = r"(?:\"(?:[^\"\\]|\\[^\0])*+|'(?:[^'\\]|\\[^\0])*+|\((?:[^()\\]|\\[^\0])*+)\\?"
-ANGLED: Final = r"<(?:[^<>\n\\]|\\[^\n])*+"
-LINK_TAIL: Final = re.compile(rf"\(\s*+(?:(?P<angled>{ANGLED})>|(?P<bare>(?!<){BALANCED}))(?:\s++{TITLE})?+\s*+\)")
+BALANCED: Final = _address(3)
+DOUBLE: Final = r"\"[^\"\\]*+(?:\\[^\0][^\"\\]*+)*"
+SINGLE: Final = r"'[^'\\]*+(?:\\[^\0][^'\\]*+)*"
+ROUND: Final = r"\([^()\\]*+(?:\\[^\0][^()\\]*+)*"
+TITLE: Final = rf"(?:{DOUBLE}\"|{SINGLE}'|{ROUND}\))"
+TITLE_OPEN: Final = rf"(?:{DOUBLE}|{SINGLE}|{ROUND})\\?"
+ANGLED: Final = r"<[^<>\n\\]*+(?:\\[^\n][^<>\n\\]*+)*"
+LINK_TAIL: Final = re.compile(rf"\(\s*+(?:(?P<angled>{ANGLED})>|(?P<bare>(?!<){BALANCED}))(?:\s++{TITLE})?\s*+\)")
 LINK_TAIL_OPEN: Final = re.compile(
     rf"\(\s*+(?:{ANGLED}(?:>|\\?\Z)|(?!<)[^\s\x00-\x1f]*+)(?:\s++(?:{TITLE}\s*+|{TITLE_OPEN})?)?\Z"
 )
 DESTINATION_OPEN: Final = re.compile(r"\(\s*+(?:[A-Za-z][A-Za-z0-9+.-]*+:|[/.#?])[^\s\[\]\x00-\x1f]*+\Z")
-LABEL: Final = re.compile(r"\[(?P<label>(?:[^\[\]\\]|\\[^\0])*+)\]")
-LABEL_OPEN: Final = re.compile(r"\[(?:[^\[\]\\]|\\[^\0])*+\\?\Z")
+LABELLED: Final = r"[^\[\]\\]*+(?:\\[^\0][^\[\]\\]*+)*"
+LABEL: Final = re.compile(rf"\[(?P<label>{LABELLED})\]")
+LABEL_OPEN: Final = re.compile(rf"\[{LABELLED}\\?\Z")
 FOOTNOTE: Final = re.compile(r"\[\^(?P<label>(?!.-.\])\w[\w.-]*+)\](?![*+{(])")
 FOOTNOTE_OPEN: Final = re.compile(r"\[(?:\^[\w.-]*\]?)?\Z")
 

@@ -110,7 +110,7 @@ REQUEST_FIELDS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         Capability.JSON_MODE: {"json_mode": False},
         Capability.STOP_SEQUENCES: {"stop_sequences": []},
         Capability.STREAMING: {"stream": False},
-        Capability.EXTENDED_THINKING: {"thinking": False},
+        Capability.EXTENDED_THINKING: {"thinking": False, "reasoning": None},
     }
 )
 """The fields by which an order requests a capability, with the values that request nothing."""

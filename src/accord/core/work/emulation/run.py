@@ -33,7 +33,7 @@ from accord.errors import ErrorCode
 from accord.wire.capability import Capability
 from accord.wire.conversation import ConversationMessage, Role, TextPart
 from accord.wire.emulation import Attempt, Effect, EmulationEntry, EmulationRecord
-from accord.wire.work import AnyPiece, EndPiece, WorkOrder
+from accord.wire.work import AnyPiece, EndPiece, ToolCallDelta, WorkOrder
 
 PREPARE_ORDER: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -102,7 +102,10 @@ class ReaderChain:
 
     def feed(self, piece: AnyPiece) -> list[AnyPiece]:
         """Return the pieces that all readers pass on."""
-        return self._feed_from(0, [piece]) if self._links else [piece]
+        if not self._links:
+            return [piece]
+        # Emulations look at complete calls.
+        return [] if isinstance(piece, ToolCallDelta) else self._feed_from(0, [piece])
 
     def finish(self, end: EndPiece) -> ChainResult:
         """End every reader in turn; what one still holds goes through those after it. The first retry counts."""

@@ -15,15 +15,20 @@ refused.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NoReturn, Protocol, cast
+
+import msgspec
 
 from accord.errors import InvalidMessageError, Problem
 
 MAX_SCHEMA_DEPTH: Final = 150
+MAX_SCHEMA_BYTES: Final = 64 * 1024
+MAX_PATTERNS: Final = 500
 MAX_EXPANDED: Final = 50_000
 """How many subschemas there may be once every reference that does not lead back to itself is written out."""
-MAX_CHECKS: Final = 20_000_000
-"""How many subschemas times values one validation may take; about 0.2 s."""
+MAX_CHECKS: Final = 5_000_000
+"""How many subschemas times values one validation may take; about 0.05 s."""
 MAX_DETAIL_COST: Final = 20_000
 """The highest cost of collecting the errors of one value; 1 to 5 µs a unit by measurement, so about 0.1 s at most."""
 BRANCH_FACTOR: Final = 10
@@ -40,6 +45,9 @@ _BRANCHES: Final = frozenset({"anyOf", "oneOf"})
 _SAME_VALUE: Final = frozenset({"allOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"})
 """Keywords whose subschemas apply to the value itself, as references and branches do; others apply to its parts."""
 
+_TOO_DEEP: Final = f"should be nested at most {MAX_SCHEMA_DEPTH} deep"
+_NAMES: Final = ("required", "dependentRequired")
+
 Node = Mapping[str, Any]
 
 
@@ -53,6 +61,7 @@ class SchemaCost:
     def __init__(self, schema: Node) -> None:
         self.root: Final = schema
         self._anchors: Final = {"#": schema}
+        self._patterns = 0
         self._index(schema, 0)
         self._expanded: Final = self._expand(schema, {}, set())
 
@@ -104,12 +113,16 @@ class SchemaCost:
     def _index(self, schema: Any, depth: int) -> None:
         """Collect the anchors, also below unknown keywords."""
         if depth > MAX_SCHEMA_DEPTH:
-            raise ValueError(f"should be nested at most {MAX_SCHEMA_DEPTH} deep")
+            raise ValueError(_TOO_DEEP)
         if isinstance(schema, Mapping):
             node = cast("Node", schema)
             if depth and isinstance(node.get("$id"), str) and "$ref" in str(node):
                 # Inside a part that has an "$id", "#" refers to that part.
                 raise ValueError('should have an "$id" at its top only')
+            named = node.get("patternProperties")
+            self._patterns += ("pattern" in node) + (len(cast("Node", named)) if isinstance(named, Mapping) else 0)
+            if self._patterns > MAX_PATTERNS:
+                raise ValueError(f"should have at most {MAX_PATTERNS} patterns")
             for keyword in ("$anchor", "$dynamicAnchor"):
                 if isinstance(name := node.get(keyword), str):
                     self._anchors.setdefault(f"#{name}", node)
@@ -150,7 +163,10 @@ class _DetailCost:
         if len(self._known) > MAX_DETAIL_COST or len(above) > MAX_SCHEMA_DEPTH or here in above:
             raise _TooExpensiveError
         above = (*above, here)
-        total = factor * self._weight(value)
+        # Every name that may be missing is an error, with a copy of the value.
+        given = (schema[each] for each in _NAMES if each in schema)
+        names = 1 + sum(_size(each, MAX_DETAIL_COST) or MAX_DETAIL_COST for each in given)
+        total = factor * self._weight(value) * names
         for keyword, place, inner in self._schema.subschemas(schema):
             if keyword in _BRANCHES:
                 total += self.of(inner, value, BRANCH_FACTOR, above)
@@ -207,8 +223,16 @@ MAX_PROBLEMS: Final = 8
 MAX_PROBLEM_CHARS: Final = 240
 BACKTRACK_LIMIT: Final = 10_000
 """How many steps a `pattern` with look-around may take on one text."""
+MAX_PATTERN_BYTES: Final = 512 * 1024
+"""The size of one compiled `pattern`; the time for a text grows with it."""
+
+NOT_COMPILED: Final = f"should be a regular expression of at most {MAX_PATTERN_BYTES} bytes when it is compiled"
+MAX_COMPILED: Final = 16
+"""How many schemas are kept compiled; one of 90 kB takes 2 MB."""
 
 _MASK: Final = "this value"
+_encode: Final = msgspec.json.Encoder(enc_hook=dict).encode
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,18 +274,16 @@ class SchemaChecker:
         import jsonschema_rs  # noqa: PLC0415 - importing Accord stays light
 
         try:
-            self._cost = SchemaCost(schema)
+            self._cost, self._validator = _compile(_encode(schema))
+        except jsonschema_rs.ValidationError as error:
+            message = NOT_COMPILED if '"regex"' in error.message else _short(error.message)
+            raise InvalidMessageError(name, [Problem(_pointer(error.instance_path), message)]) from None
+        except RecursionError:
+            raise InvalidMessageError(name, [Problem(WHOLE, _TOO_DEEP)]) from None
+        except UnicodeError:
+            raise InvalidMessageError(name, [Problem(WHOLE, "should be text that UTF-8 can carry")]) from None
         except ValueError as error:
             raise InvalidMessageError(name, [Problem(WHOLE, str(error))]) from None
-        patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACK_LIMIT)
-        try:
-            self._validator = jsonschema_rs.validator_for(
-                dict(schema), mask=_MASK, retriever=_refuse_fetch, pattern_options=patterns
-            )
-        except jsonschema_rs.ValidationError as error:
-            raise InvalidMessageError(name, [Problem(_pointer(error.instance_path), _short(error.message))]) from None
-        except ValueError:
-            raise InvalidMessageError(name, [Problem(WHOLE, "should be text that UTF-8 can carry")]) from None
 
     def is_valid(self, value: Any) -> bool:
         """Whether the value is valid; one that is too large to be validated is not."""
@@ -282,6 +304,20 @@ class SchemaChecker:
             record = f"does not meet {_pointer(error.schema_path)} of the schema ({keyword})"
             problems.append(AnswerProblem(_message(error), _short(record)))
         return problems or [NO_DETAILS]
+
+
+@lru_cache(maxsize=MAX_COMPILED)
+def _compile(schema: bytes) -> tuple[SchemaCost, Any]:
+    """The cost of this schema and its validator: a request needs them several times, and clients repeat schemas."""
+    import jsonschema_rs  # noqa: PLC0415 - importing Accord stays light
+
+    if len(schema) > MAX_SCHEMA_BYTES:
+        raise ValueError(f"should have at most {MAX_SCHEMA_BYTES} bytes")
+    members = _decode(schema)
+    cost = SchemaCost(members)
+    patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACK_LIMIT, size_limit=MAX_PATTERN_BYTES)
+    options: dict[str, Any] = {"mask": _MASK, "retriever": _refuse_fetch, "pattern_options": patterns}
+    return cost, jsonschema_rs.validator_for(members, **options)
 
 
 def _refuse_fetch(uri: str) -> NoReturn:  # noqa: ARG001 - the validator passes the address

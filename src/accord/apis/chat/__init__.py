@@ -1,0 +1,1 @@
+"""The chat completions API, of OpenAI and compatible servers."""

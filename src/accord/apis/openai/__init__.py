@@ -1,0 +1,1 @@
+"""What the two APIs of OpenAI share."""

@@ -1,1 +1,0 @@
-"""The Anthropic API that Accord serves, messages: pure translation (`servers/translation.py`)."""

@@ -1,1 +1,0 @@
-"""The OpenAI APIs that Accord serves, chat completions and responses: pure translation (`servers/translation.py`)."""

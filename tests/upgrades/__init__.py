@@ -1,0 +1,1 @@
+"""Stores of every landed schema, opened by the service of today."""
