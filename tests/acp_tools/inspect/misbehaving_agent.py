@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -180,14 +181,20 @@ def connect_mcp(server: dict[str, Any]) -> bool:
 
 def store(session: str) -> None:
     if STORE is not None:
-        (STORE / f"{session}.json").write_text(json.dumps(stored[session]))
+        # Replaced as a whole: another process may be listing the folder, and would read half of a file.
+        partial = STORE / f"{session}.{os.getpid()}.part"
+        partial.write_text(json.dumps(stored[session]))
+        partial.replace(STORE / f"{session}.json")
         (STORE / f"{session}.lock").touch()
 
 
 def find_stored() -> dict[str, dict[str, Any]]:
     """Every session that this process or another one has stored."""
-    files = list(STORE.glob("*.json")) if STORE is not None else []
-    return {**{file.stem: json.loads(file.read_text()) for file in files}, **stored}
+    found: dict[str, dict[str, Any]] = {}
+    for file in STORE.glob("*.json") if STORE is not None else ():
+        with suppress(FileNotFoundError):  # deleted by another process since the folder was read
+            found[file.stem] = json.loads(file.read_text())
+    return {**found, **stored}
 
 
 def is_locked(session: str) -> bool:

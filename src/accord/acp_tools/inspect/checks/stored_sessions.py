@@ -266,6 +266,8 @@ async def _list_cwd(probe: AgentProbe) -> CheckOutcome:
     listed = await _find_soon(probe, conversation.session, cwd=cwd)
     if not listed.is_found:
         if not listed.has_more and (await _find_soon(probe, conversation.session)).is_found:
+            if not isinstance(listed.reply, Answered):
+                return failed("session/list was answered without a working directory, but not with one", listed.reply)
             return failed("The session is in the list, but not in the list of its working directory")
         return not_judged("The session is not in the list")
     other = await _find_in_list(await probe.agent(), conversation.session, cwd="/" if cwd != "/" else "/tmp")  # noqa: S108 - a path that is only compared
