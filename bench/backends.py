@@ -23,8 +23,8 @@ from accord.agent import Agent, Turn, Yielded
 from accord.apis.chat.codec import ChatCodec
 from accord.backends.model import Endpoint, ModelBackend
 from accord.backends.upstream_direct import DirectUpstream
-from accord.engine import Dispatcher, Engine
 from accord.ports import SystemClock
+from accord.run import Dispatcher, Engine
 from accord.wire.conversation import Conversation
 from accord.wire.request import ServiceRequest
 from accord.wire.work import TextPiece, WorkOrder

@@ -16,9 +16,9 @@ from uuid import UUID
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Pause, ScriptedBackend, Step
 from accord.core.receipt import seal_members
-from accord.engine import Dispatcher, Engine, RunningTurn, Sessions
-from accord.engine.receipt import receipt_content, record_request
 from accord.ports import SessionStore
+from accord.run import Dispatcher, Engine, RunningTurn, Sessions
+from accord.run.receipt import receipt_content, record_request
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.request import ServiceRequest

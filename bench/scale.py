@@ -38,7 +38,7 @@ from accord.assembly.links import open_links
 from accord.assembly.parts import build_engine
 from accord.assembly.store import make_store
 from accord.cli.configuration import load
-from accord.engine import Sessions
+from accord.run import Sessions
 from accord.wire.request import ServiceRequest
 
 ROUNDS: Final = int(os.environ.get("ROUNDS") or "3")

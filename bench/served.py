@@ -29,9 +29,9 @@ from accord.assembly.reload import make_model_calls
 from accord.assembly.service import make_application, make_authenticator, make_service
 from accord.backends.scripted import ScriptedBackend
 from accord.config import Config, LoadedConfig, ServerConfig
-from accord.engine import Dispatcher, Engine
-from accord.engine.model_calls import ModelCallsRef
 from accord.ports import Store
+from accord.run import Dispatcher, Engine
+from accord.run.model_calls import ModelCallsRef
 from accord.servers.http.assist import encode_events
 from accord.servers.http.serve import address_of, serve
 from accord.servers.observability import Watchdog, set_up_logging

@@ -14,7 +14,7 @@ from typing import Final
 from uuid import uuid4
 
 from accord.agent import Agent, Turn, Yielded
-from accord.engine import Dispatcher, Engine, Reader, Sessions
+from accord.run import Dispatcher, Engine, Reader, Sessions
 from accord.stores.memory import MemoryStore
 from accord.wire.request import ClientCapabilities, ServiceRequest
 

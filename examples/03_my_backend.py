@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from accord.agents import relay
-from accord.engine import Dispatcher, Engine
 from accord.ports import SystemClock
+from accord.run import Dispatcher, Engine
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.request import ServiceRequest
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder

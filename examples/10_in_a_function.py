@@ -12,7 +12,7 @@ from typing import Any
 
 from accord.agents import demo
 from accord.config import ServerConfig
-from accord.engine import Dispatcher, Engine, Sessions
+from accord.run import Dispatcher, Engine, Sessions
 from accord.servers.http.app import Application
 from accord.servers.service import AllowAll, NullObserver, Service
 from accord.stores.memory import MemoryStore

@@ -15,7 +15,7 @@ from uuid import uuid4
 from accord.agents.relay import relay
 from accord.backends.scripted import Pause, ScriptedBackend
 from accord.config import ServerConfig
-from accord.engine import Dispatcher, Engine, Sessions
+from accord.run import Dispatcher, Engine, Sessions
 from accord.servers.http.app import Application
 from accord.servers.observability import Log, Observers, Traces
 from accord.servers.observability.metrics import Metrics

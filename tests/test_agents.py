@@ -11,9 +11,9 @@ from accord.agent import Agent, Turn, Yielded
 from accord.agents import relay
 from accord.backends.scripted import ScriptedBackend
 from accord.core.output.agent_work import build_plan_event, build_tool_call_event
-from accord.engine import Dispatcher, Engine
 from accord.errors import UsageError
 from accord.ports import SystemClock
+from accord.run import Dispatcher, Engine
 from accord.wire.agent_work import PLAN, TOOL_CALL
 from accord.wire.conversation import TextPart, ToolResultPart, ToolUsePart
 from accord.wire.packet import ErrorPacket, EventPacket
@@ -27,7 +27,7 @@ from accord.wire.work import (
     ToolSpec,
     WorkPiece,
 )
-from tests.engine.test_engine import asking, played, said
+from tests.run.test_engine import asking, played, said
 
 STREAMS = {"streaming": "native"}
 

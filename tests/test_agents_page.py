@@ -15,12 +15,12 @@ from accord.agent import Agent, Answer, Turn
 from accord.agents.demo.tour import COMMANDS
 from accord.assembly.agents import load_agent
 from accord.backends.scripted import ScriptedBackend, Step
-from accord.engine import Dispatcher, Engine, RunningTurn
 from accord.errors import ERROR_FACTS, ErrorCode
+from accord.run import Dispatcher, Engine, RunningTurn
 from accord.wire.packet import DeltaPacket, ErrorPacket, EventPacket, StreamPacket
 from accord.wire.work import EndPiece, ToolCallPiece
-from tests.engine.playing import IMAGE, asking, played, said, within
 from tests.page_blocks import DOCS, Reader, read_blocks, settle
+from tests.run.playing import IMAGE, asking, played, said, within
 
 PAGE = (DOCS / "agents.md").read_text(encoding="utf-8")
 BLOCKS = read_blocks("agents.md")

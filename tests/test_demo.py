@@ -22,9 +22,9 @@ from accord.backends.scripted import ScriptedBackend, ScriptedFault
 from accord.core.output import ClientAdapter
 from accord.core.receipt import verify
 from accord.core.work.plan import PlanConfig
-from accord.engine import Dispatcher, Engine, Sessions
 from accord.errors import UsageError
 from accord.ports import Backend
+from accord.run import Dispatcher, Engine, Sessions
 from accord.stores.memory import MemoryStore
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.emulation import Disabled, EmulationConfig
@@ -34,7 +34,7 @@ from accord.wire.plan import WorkPolicy
 from accord.wire.receipt import Receipt
 from accord.wire.request import ClientCapabilities
 from accord.wire.work import EndPiece, TextPiece, WorkOrder
-from tests.engine.playing import asking, collected, played, respond, said, within
+from tests.run.playing import asking, collected, played, respond, said, within
 
 CLIENTS = {
     "web": None,

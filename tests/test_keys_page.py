@@ -11,8 +11,8 @@ import pytest
 from accord.backends.prices import backend_price, shipped_prices
 from accord.config import ServerConfig, load_config
 from accord.core.work.backend_call import MAX_COUNT
-from accord.engine.call_costs import OTHER
-from accord.engine.write_behind import BEHIND_S
+from accord.run.call_costs import OTHER
+from accord.run.write_behind import BEHIND_S
 from accord.wire.keys import KeyRequest
 from accord.wire.routes import KEY_PATH, KEYS_PATH, REFUSALS_PATH, USAGE_PATH
 from tests.cli.test_app import accord

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from accord.config.model import GroupConfig
 from accord.core.work.fields import TABLE
-from accord.engine.call_log import MAX_PENDING
-from accord.engine.refusals import KEEP_S
-from accord.engine.write_behind import BEHIND_S, GATHER_S
+from accord.run.call_log import MAX_PENDING
+from accord.run.refusals import KEEP_S
+from accord.run.write_behind import BEHIND_S, GATHER_S
 from accord.servers.http.model_calls import PATHS
 from accord.wire.disposition import Api
 from tests.servers.model_apis.scripted_upstream import Service, with_service

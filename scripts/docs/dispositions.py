@@ -14,11 +14,11 @@ from accord.core.work.emulation.choose import preset_config
 from accord.core.work.fields import TABLE, FieldRow
 from accord.core.work.groups import BackendGroup
 from accord.core.work.plan import PlanConfig
-from accord.engine import Dispatcher
-from accord.engine.model_call import ModelCall
-from accord.engine.model_calls import ModelCalls
 from accord.errors import RefusedError
 from accord.ports import EvidenceSource, SystemClock
+from accord.run import Dispatcher
+from accord.run.model_call import ModelCall
+from accord.run.model_calls import ModelCalls
 from accord.servers.http.model_calls import accord_member, label_headers
 from accord.wire.disposition import SERVED, Api, Disposition, FieldPolicy
 

@@ -33,7 +33,7 @@ ROOT: Final = Path(__file__).parent.parent.parent
 SOURCE: Final = ROOT / "src"
 BUILD: Final = ROOT / "build" / "mutants"
 EQUIVALENTS: Final = Path(__file__).parent / "equivalents.toml"
-PATHS: Final = ("core", "engine", "servers", "wire", "config", "client")
+PATHS: Final = ("core", "run", "servers", "wire", "config", "client")
 LEFT_OUT: Final = shutil.ignore_patterns(
     ".git", ".venv", "build", "__pycache__", ".*_cache", ".hypothesis", "node_modules"
 )

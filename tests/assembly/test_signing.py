@@ -13,10 +13,10 @@ from accord.assembly.signing import make_signer
 from accord.assembly.store import make_store
 from accord.config import load_config
 from accord.core.receipt import seal_members
-from accord.engine import Sessions
+from accord.run import Sessions
 from tests.cli.test_app import Done, accord
-from tests.engine.test_sessions import request
 from tests.receipts import a_chain
+from tests.run.test_sessions import request
 
 CONFIG = """\
 signing_key = "key.pem"

@@ -11,16 +11,16 @@ import pytest
 from accord.agents import relay
 from accord.backends.scripted import ScriptedBackend
 from accord.core.receipt import seal
-from accord.engine import Dispatcher, Engine, Sessions
-from accord.engine.receipt import record_candidates
 from accord.errors import ErrorCode
+from accord.run import Dispatcher, Engine, Sessions
+from accord.run.receipt import record_candidates
 from accord.stores.memory import MemoryStore
 from accord.wire.emulation import EmulationRecord
 from accord.wire.plan import Offer, Refusal
 from accord.wire.receipt import Fallback, Outcome, OutcomeStatus, Work
 from tests.cli.test_app import accord
-from tests.engine.playing import asking
 from tests.receipts import a_body, a_chain
+from tests.run.playing import asking
 
 CHAIN = a_chain(3)
 LINES = "".join(receipt.to_json() + "\n" for receipt in CHAIN)

@@ -12,11 +12,11 @@ from accord.assembly.parts import KINDS, build_engine
 from accord.assembly.store import make_store
 from accord.cli.configuration import load_if_trusted
 from accord.config import load_config
-from accord.engine import Sessions
 from accord.errors import UsageError
+from accord.run import Sessions
 from tests.cli.on_terminal import run_on_terminal
 from tests.cli.test_app import accord
-from tests.engine.test_sessions import request
+from tests.run.test_sessions import request
 
 FILE = """
 default_agent = "relay"

@@ -16,7 +16,7 @@ import pytest
 from accord.assembly.parts import build_engine
 from accord.assembly.store import make_store
 from accord.config import load_config
-from accord.engine import Sessions
+from accord.run import Sessions
 from accord.servers.observability.logs import JsonLines, TextLines
 from accord.wire.request import ServiceRequest
 from accord.wire.session import TokenRecord

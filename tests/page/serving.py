@@ -19,9 +19,9 @@ from accord.assembly.reload import make_model_calls
 from accord.assembly.service import make_application, make_authenticator, make_service
 from accord.assembly.store import open_store_and_backends
 from accord.config import read_config
-from accord.engine.keys import new_token
-from accord.engine.model_calls import ModelCallsRef
 from accord.ports import Store
+from accord.run.keys import new_token
+from accord.run.model_calls import ModelCallsRef
 from accord.wire.session import TokenRecord
 from tests.page.browser import WAIT_MS, PageLog
 from tests.page.proxy import Proxy

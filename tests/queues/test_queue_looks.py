@@ -7,9 +7,9 @@ import pytest
 
 from accord.backends.scripted import ScriptedBackend
 from accord.config import ServerConfig
-from accord.engine import Dispatcher, Engine, Links, Sessions
-from accord.engine.packet_log import StoreLog
 from accord.queues.postgres import ChannelWorkQueue, PostgresChannel
+from accord.run import Dispatcher, Engine, Links, Sessions
+from accord.run.packet_log import StoreLog
 from accord.servers.queue import worker
 from accord.stores.postgres import PostgresStore
 from accord.wire.request import ServiceRequest

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from accord.backends.scripted import ScriptedBackend
-from accord.engine import Dispatcher, Engine, Links, SessionRules, Sessions
 from accord.errors import StoreError
 from accord.ports import PacketBatch
 from accord.queues.nats.connection import NatsConnection, NatsSettings
 from accord.queues.nats.log import JetStreamLog
 from accord.queues.nats.work import NatsWorkQueue
+from accord.run import Dispatcher, Engine, Links, SessionRules, Sessions
 from accord.stores.postgres import PostgresStore
 from accord.wire.request import ServiceRequest
 from tests.queues.agents import never, safe

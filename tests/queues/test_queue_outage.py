@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from accord.backends.scripted import ScriptedBackend
-from accord.engine import Dispatcher, Engine, SessionRules, Sessions
 from accord.errors import StoreError
 from accord.ports import QueuedWork
+from accord.run import Dispatcher, Engine, SessionRules, Sessions
 from accord.stores.postgres import PostgresStore
 from tests.queues.agents import safe
 from tests.stores.postgres_server import PostgresServer, running_server

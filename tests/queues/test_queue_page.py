@@ -15,10 +15,10 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from accord.config import LimitsConfig, QueueConfig, ServerConfig
-from accord.engine import live, sessions, stored
-from accord.engine.followers import CHECK_S
 from accord.queues.nats.connection import DEAD_AGE_S, PACKETS_AGE_S
 from accord.queues.nats.work import ACK_WAIT_S
+from accord.run import live, sessions, stored
+from accord.run.followers import CHECK_S
 from accord.servers.queue.worker import LOOK_EVERY_S, MAX_DELIVERIES
 from accord.stores.postgres import POOL_SIZE
 from accord.wire.queue_messages import Names

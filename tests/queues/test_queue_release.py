@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from accord.backends.scripted import ScriptedBackend
-from accord.engine import Dispatcher, Engine, Links, Sessions
-from accord.engine.packet_log import StoreLog
 from accord.queues.postgres import ChannelWorkQueue, PostgresChannel
+from accord.run import Dispatcher, Engine, Links, Sessions
+from accord.run.packet_log import StoreLog
 from accord.stores.postgres import PostgresStore
 from accord.wire.request import ServiceRequest
 from tests.queues.agents import safe

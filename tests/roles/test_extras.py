@@ -14,7 +14,7 @@ ENGINE = """\
 import asyncio
 
 from accord import Agent, ServiceRequest
-from accord.engine import Engine, Sessions
+from accord.run import Engine, Sessions
 from accord.stores.memory import MemoryStore
 
 agent = Agent(name="greeter")

@@ -14,10 +14,10 @@ from accord.assembly.parts import build_dispatcher
 from accord.assembly.reload import make_model_calls
 from accord.assembly.service import make_application, make_authenticator, make_service
 from accord.config import load_config
-from accord.engine import Engine
-from accord.engine.budgets import Budgets
-from accord.engine.model_calls import ModelCallsRef
 from accord.ports import ManagedBackend
+from accord.run import Engine
+from accord.run.budgets import Budgets
+from accord.run.model_calls import ModelCallsRef
 from accord.stores.sqlite import SqliteStore
 from accord.wire.keys import KeyRules, UsageGroup, UsageTotal
 from accord.wire.session import TokenRecord, token_digest

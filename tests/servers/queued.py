@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 from accord.assembly.links import open_links
 from accord.assembly.store import make_store
 from accord.config import LoadedConfig
-from accord.engine import Sessions
+from accord.run import Sessions
 from accord.servers.queue.worker import Worker
 from accord.wire.queue_messages import OVER_HEADER, Names
 from tests.queues.nats_server import connect

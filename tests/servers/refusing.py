@@ -17,8 +17,8 @@ import aiohttp
 
 from accord.client import AsyncClient
 from accord.config import ServerConfig
-from accord.engine import Sessions
 from accord.errors import AccordError
+from accord.run import Sessions
 from accord.servers.acp import ReplayLimits
 from accord.servers.acp.server import AcpServer
 from accord.servers.http.app import Application

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from accord.agent import Agent, Turn, Yielded
-from accord.engine import Dispatcher, Engine, SessionRules, Sessions
+from accord.run import Dispatcher, Engine, SessionRules, Sessions
 from accord.servers.http.app import Application
 from accord.servers.http.serve import serve
 from accord.servers.service import AllowAll, NullObserver, Service

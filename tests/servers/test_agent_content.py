@@ -10,8 +10,8 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.agents.relay import relay_with
-from accord.engine import Dispatcher, Engine, Sessions
 from accord.ports import Backend
+from accord.run import Dispatcher, Engine, Sessions
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import EventPacket
 from tests.backends.acp.agents import agent as foreign_agent

@@ -12,9 +12,9 @@ import pytest
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import ScriptedBackend
 from accord.core.receipt import verify
-from accord.engine import Dispatcher, Engine, Sessions
 from accord.errors import ERROR_FACTS, ErrorCode
 from accord.ports import SessionStore
+from accord.run import Dispatcher, Engine, Sessions
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.session import TurnState

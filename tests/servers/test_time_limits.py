@@ -16,7 +16,7 @@ import pytest
 from accord.agent import Agent
 from accord.backends.scripted import Pause, ScriptedBackend
 from accord.config import LoadedConfig
-from accord.engine import Dispatcher, Engine, Sessions, TimeLimits
+from accord.run import Dispatcher, Engine, Sessions, TimeLimits
 from accord.servers.http.app import Application
 from accord.stores.memory import MemoryStore
 from tests.servers.acp.editor import start

@@ -16,8 +16,8 @@ import aiohttp
 from accord.agent import Agent
 from accord.backends.scripted import ScriptedBackend
 from accord.config import ServerConfig
-from accord.engine import Dispatcher, Engine, SessionRules, Sessions
 from accord.ports import SessionStore
+from accord.run import Dispatcher, Engine, SessionRules, Sessions
 from accord.servers.http.app import Application
 from accord.servers.http.serve import address_of, make_server
 from accord.servers.service import AllowAll, Authenticator, NullObserver, Service

@@ -24,16 +24,16 @@ STAGES: Final = (
     Stage("parse", "servers.http.body", ("wire.request",), ("bytes become one", "ServiceRequest"), 1, 0),
     Stage(
         "admit",
-        "engine.admit",
+        "run.admit",
         ("core.prompt", "core.work.plan"),
         ("content, requirements:", "run it or refuse it"),
         2,
         0,
     ),
-    Stage("run agent", "engine.engine", ("agent", "engine.admit"), ("what it yields", "becomes packets"), 3, 0),
-    Stage("ask", "engine.dispatch", ("core.work.plan", "ports"), ("plan, emulate, send,", "or fall back"), 4, 0),
-    Stage("store", "engine.live", ("engine.engine", "ports"), ("packets as made, then", "the receipt"), 3, 1),
-    Stage("view", "engine.views", ("core.output",), ("adapted to what this", "reader declared"), 2, 1),
+    Stage("run agent", "run.engine", ("agent", "run.admit"), ("what it yields", "becomes packets"), 3, 0),
+    Stage("ask", "run.dispatch", ("core.work.plan", "ports"), ("plan, emulate, send,", "or fall back"), 4, 0),
+    Stage("store", "run.live", ("run.engine", "ports"), ("packets as made, then", "the receipt"), 3, 1),
+    Stage("view", "run.views", ("core.output",), ("adapted to what this", "reader declared"), 2, 1),
 )
 """The stages in their order."""
 

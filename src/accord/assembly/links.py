@@ -8,11 +8,11 @@ from typing import Final
 
 from accord.assembly.store import store_path
 from accord.config import LoadedConfig, QueueKind, StoreKind
-from accord.engine import Links
-from accord.engine.packet_log import StoreLog
 from accord.errors import StoreError, UsageError
 from accord.extras import naming_extra
 from accord.ports import Channel, LinkCounts, Store
+from accord.run import Links
+from accord.run.packet_log import StoreLog
 
 LOG: Final = logging.getLogger("accord.queues")
 NOT_SHARED: Final = (

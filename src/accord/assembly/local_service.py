@@ -15,8 +15,8 @@ from accord.assembly.reload import make_model_calls
 from accord.assembly.service import make_application, make_service
 from accord.assembly.store import open_store_and_backends
 from accord.config import LoadedConfig
-from accord.engine import Engine
-from accord.engine.model_calls import ModelCallsRef
+from accord.run import Engine
+from accord.run.model_calls import ModelCallsRef
 from accord.servers.http.authentication import UNKNOWN, request_token, unauthenticated
 from accord.servers.http.serve import address_of, listen_at, make_server
 from accord.servers.service import AllowAll, Caller, Headers

@@ -98,7 +98,7 @@ def log_unawaited_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]
 
 
 def _log_agent_error(what: str, error: BaseException, fields: dict[str, Any] | None = None) -> None:
-    from accord.engine.agent_errors import log_agent_error  # noqa: PLC0415 - the proxy has no engine, and starts faster
+    from accord.run.agent_errors import log_agent_error  # noqa: PLC0415 - the proxy has no engine, and starts faster
 
     log_agent_error(what, error, fields=fields)
 

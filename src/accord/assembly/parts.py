@@ -21,11 +21,11 @@ from accord.core.work.emulation.choose import EmulationSettings, preset_config
 from accord.core.work.evidence import Evidence
 from accord.core.work.groups import BackendGroup
 from accord.core.work.plan import PlanConfig
-from accord.engine import Dispatcher, Engine, SessionRules, TimeLimits
-from accord.engine.circuit import CircuitChange, Circuits, CircuitSettings
 from accord.errors import ConfigProblem, UsageError
 from accord.images import CachedShrinker, PillowImages, has_pillow
 from accord.ports import Backend, BackendDescription, DescribedBackend, SystemClock
+from accord.run import Dispatcher, Engine, SessionRules, TimeLimits
+from accord.run.circuit import CircuitChange, Circuits, CircuitSettings
 from accord.wire.emulation import Disabled, EmulationConfig, EmulationStrategy
 
 TURNED_OFF: Final = "Turned off in the configuration"

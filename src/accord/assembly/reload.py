@@ -19,10 +19,10 @@ from accord.assembly.store import discover_all, managed_backends
 from accord.backends.prices import backend_prices
 from accord.config import Config, LoadedConfig
 from accord.core.work.groups import BackendGroup, UnresolvedModel, model_names, resolve_model
-from accord.engine import Dispatcher
-from accord.engine.model_calls import ModelCalls, ModelCallsRef
 from accord.errors import ConfigError, UsageError
 from accord.ports import Clock, ManagedBackend
+from accord.run import Dispatcher
+from accord.run.model_calls import ModelCalls, ModelCallsRef
 from accord.servers.service import Service
 
 LOG: Final = logging.getLogger("accord.servers")

@@ -16,12 +16,12 @@ from accord.assembly.reload import Reloader, make_model_calls
 from accord.assembly.signing import make_own_signature_check, make_signer
 from accord.assembly.store import open_store_and_backends
 from accord.config import LoadedConfig, ServerConfig, UnreadPolicy
-from accord.engine import Engine, Links, Sessions
-from accord.engine.budgets import Budgets
-from accord.engine.call_log import CALL_RETENTION_DAYS, CallLog
-from accord.engine.model_calls import ModelCallsRef
 from accord.errors import UsageError
 from accord.ports import Channel, QueueStore, Store, SystemClock
+from accord.run import Engine, Links, Sessions
+from accord.run.budgets import Budgets
+from accord.run.call_log import CALL_RETENTION_DAYS, CallLog
+from accord.run.model_calls import ModelCallsRef
 from accord.servers.http.app import Application, RequireAuthentication
 from accord.servers.http.authentication import TokenAuthenticator
 from accord.servers.http.exchange import App

@@ -13,11 +13,11 @@ from typing import Final, TypeVar
 
 from accord.config import LoadedConfig, OriginKind, StoreKind
 from accord.config.trust import PRIVATE_FILE, make_state_folder, state_folder
-from accord.engine import Dispatcher, Engine
-from accord.engine.slots import BackendSlots
 from accord.errors import BackendError, UsageError
 from accord.extras import naming_extra
 from accord.ports import DescribedBackend, ManagedBackend, Store
+from accord.run import Dispatcher, Engine
+from accord.run.slots import BackendSlots
 from accord.terminal import escape_line
 
 ResultT = TypeVar("ResultT")

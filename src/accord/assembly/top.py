@@ -9,9 +9,9 @@ from typing import Final
 from accord.assembly.links import open_links
 from accord.assembly.store import is_store_missing, make_store
 from accord.config import LoadedConfig, StoreKind
-from accord.engine.refusals import FORGET_TOPIC, FORGOTTEN_TOPIC, LIST_TOPIC, LISTED_TOPIC
 from accord.errors import StoreError, UsageError
 from accord.ports import Channel, QueueStore, RunningTurns
+from accord.run.refusals import FORGET_TOPIC, FORGOTTEN_TOPIC, LIST_TOPIC, LISTED_TOPIC
 from accord.servers.observability.overview import Overview, ProcessTable
 from accord.servers.observability.status import REQUEST_TOPIC, STATUS_TOPIC, decode_status
 from accord.wire.disposition import RememberedRefusal

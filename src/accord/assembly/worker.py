@@ -17,8 +17,8 @@ from accord.assembly.service import backends_down, make_authenticator, report_li
 from accord.assembly.signing import make_signer
 from accord.assembly.store import open_store_and_backends
 from accord.config import LoadedConfig, QueueKind, UnreadPolicy
-from accord.engine import Engine, Sessions
 from accord.errors import UsageError
+from accord.run import Engine, Sessions
 from accord.servers.http.probes import serving_probes
 from accord.servers.http.serve import ExitDeadline, listen_at
 from accord.servers.observability import (

@@ -9,7 +9,7 @@ from accord.assembly.store import open_store_and_backends
 from accord.cli.configuration import load
 from accord.cli.options import AgentArgument, ConfigOption, LogJsonOption, LogLevelOption, StoreOption, TrustOption
 from accord.config import LoadedConfig
-from accord.engine import Engine, Sessions
+from accord.run import Engine, Sessions
 from accord.servers.acp import ReplayLimits, serve_acp
 from accord.servers.observability import Log, Observers, set_up_logging
 from accord.terminal import unfiltered_streams

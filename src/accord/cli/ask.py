@@ -23,9 +23,9 @@ from accord.config import LoadedConfig
 from accord.console import Console
 from accord.core.summarise import summarise_work
 from accord.core.vocabulary import unknown_name_warnings
-from accord.engine import Engine, Sessions
 from accord.errors import RefusedError, UsageError
 from accord.files import STDIN, read_json, read_text
+from accord.run import Engine, Sessions
 from accord.terminal import escape_line, warn
 from accord.wire.acp.content import ContentBlock
 from accord.wire.event import PresentationEventType

@@ -15,10 +15,10 @@ from accord.cli.options import ConfigOption, JsonOption, StoreOption, TrustOptio
 from accord.cli.tokens import add_token, format_expiry, format_time, revoke_token
 from accord.config import LoadedConfig
 from accord.console import Cell, Console, styled, styled_line
-from accord.engine.keys import change_rules, describe_key
 from accord.errors import UsageError
 from accord.files import parse_message
 from accord.ports import Store
+from accord.run.keys import change_rules, describe_key
 from accord.terminal import format_count
 from accord.wire.keys import BudgetPeriod, KeyInfo, KeyRules, UsageGroup, UsageTotal
 

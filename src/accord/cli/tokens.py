@@ -13,9 +13,9 @@ from accord.cli.configuration import load
 from accord.cli.options import ConfigOption, JsonOption, StoreOption, TrustOption
 from accord.config import LoadedConfig, StoreKind
 from accord.console import Cell, Console, styled, styled_line
-from accord.engine.keys import new_token
 from accord.errors import StoreConflictError, UsageError
 from accord.files import parse_message
+from accord.run.keys import new_token
 from accord.terminal import format_count
 from accord.wire.session import TokenRecord
 

@@ -12,12 +12,12 @@ from uuid import UUID, uuid4
 from accord.apis.account_references import find_account_reference
 from accord.config import ServerConfig
 from accord.core.receipt import VerifySignature
-from accord.engine import LiveTurn, SentContent, Sessions, StoredTurn
-from accord.engine.budgets import Budgets
-from accord.engine.call_log import CallLog
-from accord.engine.model_calls import ModelCallsRef
 from accord.errors import ErrorCode, RefusedError
 from accord.ports import Store
+from accord.run import LiveTurn, SentContent, Sessions, StoredTurn
+from accord.run.budgets import Budgets
+from accord.run.call_log import CallLog
+from accord.run.model_calls import ModelCallsRef
 from accord.wire.request import ServiceRequest
 from accord.wire.session import TokenRecord
 

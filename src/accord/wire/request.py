@@ -124,7 +124,7 @@ class _OrUuid:
 class OuterFields(dict[str, Any]):
     """The fields that the `payload` of the older shape has changed, as they were without it; equal to any other.
 
-    A digest that is older than this way of reading needs them (`engine/request_digest.py`).
+    A digest that is older than this way of reading needs them (`run/request_digest.py`).
     """
 
     __hash__ = None  # type: ignore[assignment]

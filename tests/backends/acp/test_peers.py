@@ -12,7 +12,7 @@ from accord.backends.scripted import ScriptedBackend
 from accord.ports import Backend
 from accord.wire.packet import ErrorPacket, StreamPacket
 from tests.backends.acp.agents import agent, answer, order, text, within
-from tests.engine.playing import IMAGE, asking, engine, played, relay, said
+from tests.run.playing import IMAGE, asking, engine, played, relay, said
 
 SDK_AGENT = Path(__file__).with_name("sdk_agent.py")
 

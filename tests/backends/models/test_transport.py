@@ -12,13 +12,13 @@ import trustme
 from accord.apis.failure import EndpointError, Failure
 from accord.backends.model import ModelBackend
 from accord.backends.upstream_aiohttp import find_target
-from accord.engine import RunningTurn
+from accord.run import RunningTurn
 from accord.wire.packet import StreamPacket
 from accord.wire.work import TextPiece
 from tests.backends.models.proxy_server import ForwardingProxy
 from tests.backends.models.toy_server import KEY, STREAMED, TEXT, model, pieces_of, refusal
 from tests.client.faulty_server import STREAM_HEAD, Do, FaultyServer, chunk, event, in_turn
-from tests.engine.playing import asking, collected, engine, relay, said, within
+from tests.run.playing import asking, collected, engine, relay, said, within
 
 PROXY_WORDS = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 

@@ -16,7 +16,7 @@ import pytest
 
 from accord.agents import relay
 from accord.backends.acp import AcpBackend
-from accord.engine import Dispatcher, Engine
+from accord.run import Dispatcher, Engine
 from accord.wire.request import ServiceRequest
 
 PEERS = Path(os.environ["ACCORD_PEERS"]).resolve()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from accord.engine.admit import MAX_REFUSED_BYTES
 from accord.ports import SessionTurns
+from accord.run.admit import MAX_REFUSED_BYTES
 from accord.servers.acp.replay import ChosenTurn, ReplayLimits, choose_turns
 from tests.servers.acp import replay_agent
 from tests.servers.acp.editor import Editor, start

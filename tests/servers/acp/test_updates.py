@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from accord.agent import Agent, Turn, Yielded
-from accord.engine import Dispatcher, Engine
+from accord.run import Dispatcher, Engine
 from accord.servers.acp.messages import DEFAULT_EDITOR
 from accord.servers.acp.updates import TurnUpdates
 from accord.wire.acp.draft_update import DraftSessionNotification
@@ -19,7 +19,7 @@ from accord.wire.agent_work import PLAN, TOOL_CALL
 from accord.wire.event import PresentationEventType
 from accord.wire.packet import StreamPacket
 from accord.wire.request import ClientCapabilities, ServiceRequest
-from tests.engine.playing import collected
+from tests.run.playing import collected
 
 Yield = Callable[[Turn], Yielded]
 

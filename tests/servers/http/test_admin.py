@@ -13,8 +13,8 @@ import aiohttp
 import pytest
 
 from accord.agents import demo
-from accord.engine.budgets import BackendUse, Budgets
 from accord.ports import SystemClock
+from accord.run.budgets import BackendUse, Budgets
 from accord.servers.http.admin import NOT_ADMIN
 from accord.servers.http.app import Application
 from accord.servers.http.authentication import TokenAuthenticator

@@ -11,9 +11,9 @@ import pytest
 from accord.assembly.parts import build_backends
 from accord.assembly.reload import make_model_calls
 from accord.config import load_config
-from accord.engine import Dispatcher
-from accord.engine.budgets import NO_PRICE
 from accord.ports import SystemClock
+from accord.run import Dispatcher
+from accord.run.budgets import NO_PRICE
 from accord.servers.service import MODELS_ONLY
 from accord.wire.keys import UsageGroup
 from tests.cli.model_server import KEY, ModelServer

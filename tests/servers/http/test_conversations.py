@@ -18,9 +18,9 @@ from accord.config import ServerConfig
 from accord.core.receipt import verify
 from accord.core.work.emulation.choose import preset_config
 from accord.core.work.plan import PlanConfig
-from accord.engine import Dispatcher, Engine, Sessions
 from accord.errors import AgentError, ErrorSeverity, RefusedError
 from accord.ports import SessionStore
+from accord.run import Dispatcher, Engine, Sessions
 from accord.servers.http.app import Application
 from accord.servers.observability import Log, Observers
 from accord.servers.service import AllowAll, Service

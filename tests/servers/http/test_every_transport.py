@@ -9,7 +9,7 @@ import pytest
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import ScriptedBackend, ScriptedFault
 from accord.config import LoadedConfig
-from accord.engine import SessionRules
+from accord.run import SessionRules
 from accord.servers.http.app import Application
 from tests.servers.conftest import NewQueue
 from tests.servers.queued import QUEUED, queued

@@ -17,9 +17,9 @@ from starlette.types import ASGIApp, Message
 from accord.agents import demo, relay
 from accord.backends.scripted import ScriptedBackend, ScriptedFault
 from accord.config import ServerConfig
-from accord.engine import Dispatcher, Engine, Sessions
 from accord.errors import BackendError
 from accord.ports import Backend
+from accord.run import Dispatcher, Engine, Sessions
 from accord.servers.http.health import Health
 from accord.servers.http.information import health_endpoint, information_routes
 from accord.servers.observability import Observers

@@ -13,7 +13,7 @@ import pytest
 from accord.agent import Agent, Turn, Yielded
 from accord.core.prompt import ContentLimits
 from accord.core.sizes import Excess, find_excess
-from accord.engine import Engine, Sessions
+from accord.run import Engine, Sessions
 from accord.servers.http.app import Application
 from accord.stores.memory import MemoryStore
 from tests.servers.raw import REQUEST, post, wired

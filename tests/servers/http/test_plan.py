@@ -10,7 +10,7 @@ from accord.backends.scripted import ScriptedBackend
 from accord.config import ServerConfig
 from accord.core.work.emulation.choose import preset_config
 from accord.core.work.plan import PlanConfig
-from accord.engine import Dispatcher, Engine, Sessions
+from accord.run import Dispatcher, Engine, Sessions
 from accord.servers.http.app import Application
 from accord.servers.http.authentication import unauthenticated
 from accord.servers.http.plan import MAX_REQUIREMENTS

@@ -23,10 +23,10 @@ from accord.assembly.parts import build_backends
 from accord.assembly.reload import make_model_calls
 from accord.assembly.service import make_application, make_authenticator, make_service
 from accord.config import load_config
-from accord.engine import Dispatcher, Engine
-from accord.engine.model_calls import ModelCallsRef
-from accord.engine.refusals import MAX_PER_BACKEND
 from accord.ports import ManagedBackend
+from accord.run import Dispatcher, Engine
+from accord.run.model_calls import ModelCallsRef
+from accord.run.refusals import MAX_PER_BACKEND
 from accord.stores.sqlite import SqliteStore
 from accord.wire.keys import KeyRules
 from accord.wire.session import TokenRecord, token_digest

@@ -11,7 +11,7 @@ import pytest
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Pause
 from accord.config import UnreadPolicy
-from accord.engine import SessionRules
+from accord.run import SessionRules
 from accord.servers.http.app import Application
 from accord.stores.sqlite import SqliteStore
 from accord.wire.session import TurnState

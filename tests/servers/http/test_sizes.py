@@ -14,8 +14,8 @@ from accord.client import AsyncClient
 from accord.config import load_config
 from accord.core.sizes import MAX_PACKET_BYTES, SizeLimits
 from accord.core.sse import MAX_EVENT_BYTES
-from accord.engine import SessionRules
 from accord.errors import AccordError, ErrorCode, RefusedError
+from accord.run import SessionRules
 from accord.servers.http.app import Application
 from accord.wire.packet import DeltaPacket, ErrorPacket
 from accord.wire.request import ServiceRequest

@@ -8,8 +8,8 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.client import AsyncClient
-from accord.engine import SessionRules
 from accord.errors import ErrorCode, ErrorSeverity, StoreError
+from accord.run import SessionRules
 from accord.servers.http.app import Application
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket

@@ -16,7 +16,7 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 from scripts.store_fixture import AGENT, LANDED, TEXT, run_accord, send, send_turn, served
 
-from accord.engine.call_log import CHAIN_CALLS
+from accord.run.call_log import CHAIN_CALLS
 from tests.stores.postgres_server import PostgresServer
 
 ECHO = '\n[[backends]]\nname = "echo"\nkind = "echo"\n\n[server]\nrates = []\n'

@@ -15,7 +15,7 @@ import pytest
 from accord import Agent, Turn
 from accord.agents import relay
 from accord.assembly.signing import make_key
-from accord.engine.sessions import NO_REQUEST
+from accord.run.sessions import NO_REQUEST
 from accord.servers.http.app import Application
 from accord.servers.service import AllowAll, Caller, Headers
 from tests.servers.process import accord_serve

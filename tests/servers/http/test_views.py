@@ -15,9 +15,9 @@ from accord.agent import Agent, Turn, Yielded
 from accord.client import AsyncClient
 from accord.core.output import ClientAdapter
 from accord.core.output.packets import OutputCollector
-from accord.engine import Dispatcher, Engine, Sessions
 from accord.errors import RefusedError
 from accord.ports import Clock, SessionStore
+from accord.run import Dispatcher, Engine, Sessions
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import EventPacket, StreamPacket

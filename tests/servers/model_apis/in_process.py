@@ -6,10 +6,10 @@ from accord.agents.demo import demo
 from accord.config import ServerConfig
 from accord.core.work.groups import BackendGroup, UnresolvedModel, model_names, resolve_model
 from accord.core.work.plan import PlanConfig
-from accord.engine import Dispatcher, Engine, Sessions
-from accord.engine.call_log import CallLog
-from accord.engine.model_calls import ModelCalls, ModelCallsRef
 from accord.ports import Backend, BackendPrice, DescribedBackend
+from accord.run import Dispatcher, Engine, Sessions
+from accord.run.call_log import CallLog
+from accord.run.model_calls import ModelCalls, ModelCallsRef
 from accord.servers.http.app import Application
 from accord.servers.http.information import information_routes
 from accord.servers.http.model_calls import model_endpoints

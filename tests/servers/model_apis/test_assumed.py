@@ -12,9 +12,9 @@ from accord.apis.messages.codec import MessagesCodec
 from accord.backends.facts import shipped_catalogue
 from accord.backends.facts.limits import output_limit
 from accord.backends.model import ModelBackend
-from accord.engine.dispatch import Dispatcher, WorkRecord
-from accord.engine.limits import TurnTimer
-from accord.engine.receipt import work_content
+from accord.run.dispatch import Dispatcher, WorkRecord
+from accord.run.limits import TurnTimer
+from accord.run.receipt import work_content
 from accord.wire.disposition import Api, Disposition
 from accord.wire.work import WorkOrder
 from tests.servers.model_apis.examples import BASES

@@ -14,11 +14,11 @@ from typing import Any, Final
 import pytest
 
 from accord.core.work.groups import BackendGroup
-from accord.engine import Dispatcher
-from accord.engine.model_call import ModelCall
-from accord.engine.model_calls import ModelCalls
 from accord.errors import BackendError, RefusedError
 from accord.ports import SystemClock
+from accord.run import Dispatcher
+from accord.run.model_call import ModelCall
+from accord.run.model_calls import ModelCalls
 from accord.servers.http.model_calls import PATHS, SERVED_APIS
 from accord.wire.disposition import Api
 from tests.servers.model_apis.test_effective import BackendOfKind

@@ -22,8 +22,8 @@ from accord.assembly.reload import make_model_calls
 from accord.assembly.service import make_application, make_authenticator, make_service
 from accord.assembly.store import managed_backends
 from accord.config import load_config
-from accord.engine.budgets import Budgets
-from accord.engine.model_calls import ModelCallsRef
+from accord.run.budgets import Budgets
+from accord.run.model_calls import ModelCallsRef
 from accord.servers.observability import Log, Observers, Traces
 from accord.servers.observability.logs import JsonLines
 from accord.servers.observability.metrics import Metrics

@@ -12,13 +12,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from accord.backends.scripted import ScriptedBackend
-from accord.engine import Sessions
 from accord.errors import ErrorCode
+from accord.run import Sessions
 from accord.servers.observability.traces import Traces, continuing_trace, failure_of_work, incoming_context
 from accord.stores.memory import MemoryStore
 from accord.wire.receipt import Work
-from tests.engine.playing import STREAMS, asking, engine, relay, within
 from tests.receipts import NOON, a_body
+from tests.run.playing import STREAMS, asking, engine, relay, within
 from tests.servers.observability.turns import (
     CANCELLED,
     FAILED,

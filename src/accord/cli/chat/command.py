@@ -29,8 +29,8 @@ from accord.client.settings import Wait
 from accord.config import LimitsConfig, LoadedConfig, StoreKind
 from accord.console import Console
 from accord.core.output.profile import NAMED_CLIENTS
-from accord.engine import Engine
 from accord.errors import AccordError, ErrorCode, UsageError
+from accord.run import Engine
 from accord.servers.http.serve import ExitDeadline
 from accord.servers.observability import set_up_logging
 from accord.wire.event import PresentationEventType

@@ -12,8 +12,8 @@ import msgspec
 from pydantic import TypeAdapter, ValidationError
 
 from accord.core.prompt import Declaration
-from accord.engine import SentContent
 from accord.errors import ERROR_FACTS, AccordError, ErrorCode, InvalidMessageError, Problem, RpcCode
+from accord.run import SentContent
 from accord.stdio import RpcError
 from accord.wire.acp.content import ContentBlock, ContentType, TextBlock, prompt_text
 from accord.wire.acp.initialize import (

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from accord.engine import Reader, Sessions
 from accord.errors import StoreError
 from accord.ports import SessionTurns
+from accord.run import Reader, Sessions
 from accord.servers.acp.messages import ClientHandshake
 from accord.servers.acp.updates import TurnUpdates, statement_line, user_lines, without_malformed
 from accord.wire.acp.content import TextBlock

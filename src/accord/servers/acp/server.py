@@ -15,8 +15,8 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 from accord.core.rpc import RpcNotification, RpcRequest
-from accord.engine import LiveTurn, Sessions, StoredTurn
 from accord.errors import InvalidMessageError, Problem, RpcCode
+from accord.run import LiveTurn, Sessions, StoredTurn
 from accord.servers.acp.messages import (
     ITEM_METHOD,
     STABLE,

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from accord.engine import LiveTurn, Sessions, StoredTurn
 from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError, RpcCode
 from accord.ports import SessionStore
+from accord.run import LiveTurn, Sessions, StoredTurn
 from accord.stdio import RpcError
 from accord.wire.acp.session import ListSessionsRequest, ListSessionsResponse, SessionInfo, SessionRequest
 from accord.wire.conversation import ChatMessage, Role

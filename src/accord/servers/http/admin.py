@@ -11,9 +11,9 @@ from typing import Any, Final
 from urllib.parse import parse_qs
 
 from accord.core.vocabulary import unknown_name
-from accord.engine.keys import change_rules, describe_key, new_token
 from accord.errors import ErrorCode, RefusedError
 from accord.ports import Store
+from accord.run.keys import change_rules, describe_key, new_token
 from accord.servers.http.body import read_small_body
 from accord.servers.http.exchange import Exchange, HttpEndpoint
 from accord.servers.http.requests import not_found_error

@@ -14,8 +14,8 @@ with naming_extra("accord.servers.http"):
     from starlette.middleware.cors import CORSMiddleware
     from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from accord.engine.call_log import CALL_RETENTION_DAYS
 from accord.errors import AccordError, ErrorCode, RefusedError, StoreError
+from accord.run.call_log import CALL_RETENTION_DAYS
 from accord.servers.http.admin import AdminEndpoints
 from accord.servers.http.assist import assist_endpoint
 from accord.servers.http.exchange import (

@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
-from accord.engine import LiveTurn, Reader, StoredTurn, ViewBatch
 from accord.errors import ErrorCode, RefusedError, StoreError
+from accord.run import LiveTurn, Reader, StoredTurn, ViewBatch
 from accord.servers.http.body import read_body, read_request
 from accord.servers.http.exchange import (
     EVENT_STREAM,

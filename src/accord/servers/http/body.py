@@ -10,9 +10,9 @@ from pydantic_core import from_json, to_json
 from accord.config import ServerConfig
 from accord.core.ignored_members import find_ignored_members
 from accord.core.sizes import find_excess
-from accord.engine import SentContent
 from accord.errors import ErrorCode, InvalidMessageError, RefusedError
 from accord.off_loop import off_loop
+from accord.run import SentContent
 from accord.servers.http.exchange import ClientGoneError, Receive, within
 from accord.servers.service import Headers
 from accord.wire.request import ServiceRequest

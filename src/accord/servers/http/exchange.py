@@ -20,9 +20,9 @@ from pydantic_core import to_json
 from accord.backends.upstream import CALLER
 from accord.core.output.profile import NAMED_CLIENTS
 from accord.core.vocabulary import unknown_name
-from accord.engine import Reader
-from accord.engine.limits import Ready, poll
 from accord.errors import ERROR_FACTS, AccordError, ErrorCode, RefusedError, StoreError
+from accord.run import Reader
+from accord.run.limits import Ready, poll
 from accord.servers.service import ANONYMOUS, Caller, Headers, Service
 from accord.wire.message import Message
 from accord.wire.problem import PROBLEM_MEDIA_TYPE, problem_body

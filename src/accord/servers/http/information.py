@@ -16,8 +16,8 @@ from accord.core.work.dispositions import effective_fields
 from accord.core.work.emulation.choose import choose_emulations
 from accord.core.work.fields import TABLE
 from accord.core.work.plan import Candidate
-from accord.engine import Dispatcher
-from accord.engine.model_calls import ModelCalls, ModelCallsRef, backend_column
+from accord.run import Dispatcher
+from accord.run.model_calls import ModelCalls, ModelCallsRef, backend_column
 from accord.servers.http.documentation import documentation_page
 from accord.servers.http.exchange import CALLER_KEY
 from accord.servers.http.health import Health

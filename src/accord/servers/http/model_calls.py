@@ -20,15 +20,15 @@ from accord.apis.responses.codec import ResponsesCodec
 from accord.apis.responses.read_request import continue_from
 from accord.config import ServerConfig
 from accord.core.work.dispositions import format_dispositions
-from accord.engine.call_costs import CallCosts
-from accord.engine.call_log import CallLog, EndedCall
-from accord.engine.dispatch import WorkRecord
-from accord.engine.limits import CallLimit
-from accord.engine.model_call import ModelAnswer, ModelCall
-from accord.engine.model_calls import ModelCallsRef
-from accord.engine.receipt import STATE_BY_OUTCOME, CallFacts, call_content, call_outcome
 from accord.errors import AccordError, BackendRetriedError, ErrorCode, RefusedError
 from accord.off_loop import off_loop
+from accord.run.call_costs import CallCosts
+from accord.run.call_log import CallLog, EndedCall
+from accord.run.dispatch import WorkRecord
+from accord.run.limits import CallLimit
+from accord.run.model_call import ModelAnswer, ModelCall
+from accord.run.model_calls import ModelCallsRef
+from accord.run.receipt import STATE_BY_OUTCOME, CallFacts, call_content, call_outcome
 from accord.servers.http.assist import WATCH_AFTER_S, run_while_connected
 from accord.servers.http.body import read_body
 from accord.servers.http.exchange import (

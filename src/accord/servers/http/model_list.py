@@ -24,9 +24,9 @@ from accord.core.work.fields import TABLE
 from accord.core.work.groups import BackendGroup, UnresolvedModel
 from accord.core.work.negotiate import declared_level
 from accord.core.work.plan import Candidate
-from accord.engine.model_calls import ModelCalls, ModelCallsRef, backend_column
 from accord.errors import AccordError, ErrorCode, RefusedError
 from accord.ports import BackendPrice
+from accord.run.model_calls import ModelCalls, ModelCallsRef, backend_column
 from accord.servers.http.exchange import Exchange, send_response
 from accord.servers.http.model_endpoint import JSON_TYPE, ModelEndpoint, send_api_error
 from accord.servers.service import Caller, Service

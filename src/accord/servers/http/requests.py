@@ -9,10 +9,10 @@ from typing import Final
 from uuid import UUID
 
 from accord.core.receipt import canonical_object
-from accord.engine import LiveTurn, StoredTurn
-from accord.engine.chain import verify_chain
-from accord.engine.sessions import NO_REQUEST
 from accord.errors import ErrorCode, RefusedError
+from accord.run import LiveTurn, StoredTurn
+from accord.run.chain import verify_chain
+from accord.run.sessions import NO_REQUEST
 from accord.servers.http.assist import answer_turn, parse_last_event_id
 from accord.servers.http.exchange import EVENT_STREAM, Exchange, HttpEndpoint
 from accord.servers.service import Caller, Service

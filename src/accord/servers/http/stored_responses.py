@@ -19,10 +19,10 @@ from accord.apis.responses.read_answer import LAST_EVENTS
 from accord.apis.responses.read_request import input_items
 from accord.core.sizes import find_excess
 from accord.core.sse import EventBlocks, parse_block
-from accord.engine.call_log import CallLog
 from accord.errors import ErrorCode, RefusedError
 from accord.off_loop import off_loop
 from accord.ports import SessionStore
+from accord.run.call_log import CallLog
 from accord.servers.http.exchange import Exchange
 from accord.servers.http.model_endpoint import ModelEndpoint
 from accord.servers.service import Service

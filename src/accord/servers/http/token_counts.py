@@ -8,11 +8,11 @@ from accord.apis.messages.codec import MessagesCodec
 from accord.core.work.estimate_tokens import estimate_tokens
 from accord.core.work.fields import ModelRequest
 from accord.core.work.groups import UnresolvedModel
-from accord.engine.limits import CallLimit
-from accord.engine.model_calls import ModelCallsRef
 from accord.errors import BackendError, ErrorCode, RefusedError
 from accord.off_loop import off_loop
 from accord.ports import CountingBackend
+from accord.run.limits import CallLimit
+from accord.run.model_calls import ModelCallsRef
 from accord.servers.http.body import read_body
 from accord.servers.http.exchange import Exchange, new_request_id, send_response
 from accord.servers.http.model_endpoint import ID_HEADERS, JSON_TYPE, ModelEndpoint, parse_object

@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 from pydantic import Field
 from pydantic_core import from_json
 
-from accord.engine import LiveTurn, Reader, StoredTurn
 from accord.errors import AccordError, ErrorCode, InvalidMessageError, RefusedError
+from accord.run import LiveTurn, Reader, StoredTurn
 from accord.servers.http.assist import MAX_ID
 from accord.servers.http.body import read_request, too_large
 from accord.servers.http.exchange import (

@@ -13,9 +13,9 @@ from contextlib import nullcontext, suppress
 from typing import Any, Final
 
 from accord.config import ServerConfig
-from accord.engine import LiveTurn, Sessions
 from accord.errors import AccordError, StoreError
 from accord.ports import ClaimedTurn, WorkItem, WorkQueue
+from accord.run import LiveTurn, Sessions
 from accord.servers.http.body import read_request
 from accord.servers.observability import REQUEST_ID, continuing_trace
 from accord.wire.request import Identity, ServiceRequest

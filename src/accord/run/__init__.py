@@ -1,0 +1,27 @@
+"""Turns: run an agent, send its questions to backends, adapt and store its packets, write the receipt."""
+
+from accord.run.admit import Rejection, SentContent
+from accord.run.dispatch import Dispatcher
+from accord.run.engine import Engine, RunningTurn
+from accord.run.limits import TimeLimits
+from accord.run.live import LiveTurn
+from accord.run.rules import Links, SessionRules
+from accord.run.sessions import Sessions
+from accord.run.stored import StoredTurn
+from accord.run.views import Reader, ViewBatch
+
+__all__ = [
+    "Dispatcher",
+    "Engine",
+    "Links",
+    "LiveTurn",
+    "Reader",
+    "Rejection",
+    "RunningTurn",
+    "SentContent",
+    "SessionRules",
+    "Sessions",
+    "StoredTurn",
+    "TimeLimits",
+    "ViewBatch",
+]

@@ -1,0 +1,150 @@
+"""One request of a model API while it is answered, its answer, and the fields that an endpoint refuses."""
+
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from accord.apis.failure import EndpointError
+from accord.apis.named_fields import path_of
+from accord.core.work.fields import ModelRequest, place_of, protects_caller, row_of, values_at
+from accord.errors import AccordError, BackendError
+from accord.ports import MayResend
+from accord.run.budgets import Reservation
+from accord.run.circuit import HeldSlot
+from accord.run.dispatch import Dispatcher, WorkRecord
+from accord.wire.disposition import Api, Disposition, FieldClass, FieldPolicy, FieldRecord
+from accord.wire.keys import NO_RULES, KeyRules
+from accord.wire.work import AnyPiece
+
+SEVERAL_ANSWERS: Final = "several_answers"
+"""What an endpoint that ignores `n` does not have; no manifest declares it."""
+
+
+@dataclass(slots=True)
+class ModelCall:
+    """One request of a model API while it is answered.
+
+    `headers` are those of the client that are passed on with an unchanged request. `records` has one record for each
+    answer that is wanted.
+    """
+
+    request: ModelRequest
+    request_id: str
+    owner: str
+    digest: str
+    received_at: datetime
+    began_at: float
+    policy: FieldPolicy = FieldPolicy.LABELLED
+    rules: KeyRules = NO_RULES
+    """The rules of its key."""
+    size: int = 0
+    """The bytes of the request, with those of the responses that it continues."""
+    key_id: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    record: WorkRecord = field(default_factory=WorkRecord)
+    more_records: list[WorkRecord] = field(default_factory=list[WorkRecord])
+    served_by: str | None = None
+    model: str | None = None
+    response_id: str | None = None
+    """The id that the endpoint gave an answer that is passed on."""
+    upstream_label: dict[str, Any] | None = None
+    """The label of an endpoint that is another Accord."""
+    finish_reasons: tuple[str, ...] = ()
+    """Why each answer ended, as far as that is known."""
+    parts: dict[str, None] = field(default_factory=dict[str, None])
+    """What the answers had that not every API has, as the backend's table of answers names it."""
+    labels: tuple[FieldRecord, ...] = ()
+    failure: AccordError | None = None
+    first_byte_ms: float | None = None
+    packets: tuple[str, ...] = ()
+    left_out: frozenset[str] = frozenset()
+    """Fields that the endpoint which is tried has refused in this request."""
+    asks_one_by_one: bool = False
+    """Whether the endpoint which is tried ignores `n`."""
+    may_resend: MayResend | None = None
+    """Says whether the backend that is tried may send the request again by itself."""
+    reservation: Reservation | None = None
+    """What is reserved of the key's budget, until the call is settled."""
+    cost_micro: int | None = None
+    """What it cost in micro-dollars, once it is settled; None if that is not known."""
+    is_estimated: bool = False
+    """Whether a part of its usage is estimated, once it is settled."""
+    dispatcher: Dispatcher | None = None
+    """That which answers it, once it is planned: a new configuration may replace it meanwhile for later calls."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether every answer has ended."""
+        return len(self.finish_reasons) >= self.request.answers
+
+    @property
+    def work(self) -> Sequence[WorkRecord]:
+        """A record of each question to a backend."""
+        return [self.record, *self.more_records]
+
+
+@dataclass(slots=True)
+class ModelAnswer:
+    """An answer that has begun: bytes of the same API, or pieces to be written in the client's API.
+
+    Exactly one of `body`, `blocks`, `answers` and `pieces` is set. A whole body is complete; `blocks` and `pieces` have
+    to be read to their end or closed. `first` comes before `blocks`.
+    """
+
+    body: bytes | None = None
+    first: bytes = b""
+    blocks: AsyncGenerator[bytes, None] | None = None
+    answers: list[list[AnyPiece]] | None = None
+    pieces: AsyncGenerator[tuple[int, AnyPiece], None] | None = None
+    slot: HeldSlot | None = None
+    """What `blocks` or `pieces` hold of a backend with a limit."""
+
+    async def close(self) -> None:
+        """Stop the backend if it is still answering, and free its slot."""
+        try:
+            for stream in (self.blocks, self.pieces):
+                if stream is not None:
+                    await stream.aclose()
+        finally:
+            if self.slot is not None:
+                self.slot.release()
+
+
+def refused_fields(call: ModelCall, error: AccordError, kind: Api) -> list[str]:
+    """The tuning fields of this call that an endpoint of this kind refused by name; none if the request has to stay."""
+    if call.policy is FieldPolicy.STRICT or not isinstance(error, BackendError):
+        return []
+    request, report = call.request, error.report if isinstance(error, EndpointError) else None
+    named = () if report is None else report.fields
+    about = error.refused if report is None else report.capability or report.refused
+    rows = {name: row_of(request.api, name) for name in request.fields}
+    if any(row.capability == about and row.kind is FieldClass.CONTRACT for row in rows.values()):
+        about = None  # the endpoint refuses the contract, not its settings
+    names = [
+        name
+        for name, row in rows.items()
+        if (about is not None and row.capability == about)
+        or not _spellings(place_of(request.api, name, kind) or name).isdisjoint(named)
+    ]
+    # An endpoint may also refuse a value that asks for nothing, such as `store: false`, and a member of a field.
+    names += [
+        name
+        for name in named
+        if name in request.body or (report and report.refuses_member and values_at(request.body, name))
+    ]
+    dropped = {each.field for each in call.labels if each.disposition is Disposition.DROPPED}
+    return [
+        name
+        for name in dict.fromkeys(names)
+        if name not in dropped
+        and not protects_caller(request.api, name)
+        and (rows.get(name) or row_of(request.api, re.split(r"[.\[]", name)[0])).kind is FieldClass.TUNING
+    ]
+
+
+def _spellings(name: str) -> set[str]:
+    """How an error may name a field: by its path, the member of the request that it is in, or its last word."""
+    path = path_of(name)
+    return {path, path.partition(".")[0], path.rpartition(".")[2]}

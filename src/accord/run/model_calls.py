@@ -1,0 +1,541 @@
+"""Answer requests of the model APIs: plan, pass on or translate, fall back, record.
+
+    request ──> candidates by model and table ──> plan ──> for each backend of the plan, until one answers:
+        same API, nothing emulated:  the request as it came, bytes back         (`_relay`)
+        otherwise:                   work order, emulations, pieces back        (`_translate`)
+
+A failure before the first byte of the answer goes to the next backend, and what becomes of the fields is decided again
+for that one. A tuning field that an endpoint refuses by name is left out, once, and for a while after that. This module
+knows neither HTTP nor how an answer is written; `servers/http/model_calls.py` does.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from functools import partial
+from random import random
+from typing import Any, Final, TypeVar
+
+from accord.apis.answer_table import answer_records, part_of
+from accord.apis.failure import EndpointError
+from accord.apis.relayed import MAX_ID_CHARS
+from accord.apis.request_readers import order_without
+from accord.core.vocabulary import unknown_name
+from accord.core.work.dispositions import (
+    LEARNED,
+    FieldUse,
+    assumed,
+    dispose,
+    field_limits,
+    required_capabilities,
+    without_fields,
+)
+from accord.core.work.emulation.run import EmulationRun
+from accord.core.work.emulation.structured_output import output_check
+from accord.core.work.fields import COLUMNS, FieldColumn, ModelRequest, place_of, row_of
+from accord.core.work.groups import BackendGroup, UnresolvedModel, count_equal, draw_first
+from accord.core.work.plan import Candidate, PlanConfig, shared_plan
+from accord.core.work.signatures import has_marks, mark_signature, own_signatures, signed_fields
+from accord.core.work.translated import put_field, translated_value
+from accord.errors import BackendError, BackendRetriedError, ErrorCode, RefusedError, TimedOutError
+from accord.off_loop import off_loop, schema_size
+from accord.ports import Backend, BackendPrice, Clock, DescribedBackend, OpenReply, RelayingBackend
+from accord.run.decision_log import log_plan
+from accord.run.dispatch import Dispatcher, WorkRecord
+from accord.run.limits import TurnTimer
+from accord.run.model_call import SEVERAL_ANSWERS, ModelAnswer, ModelCall, refused_fields
+from accord.wire.capability import Capability
+from accord.wire.disposition import Api, Disposition, FieldPolicy, FieldRecord
+from accord.wire.emulation import Disabled, EmulationConfig
+from accord.wire.manifest import CapabilityRequirements
+from accord.wire.message import as_model
+from accord.wire.plan import Offer, Plan, Refusal
+from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
+
+ResultT = TypeVar("ResultT")
+
+NO_DESCRIBER: Final = "no backend may describe images; name one in emulation.describe_images_with"
+FOREIGN_SIGNATURE: Final = "a model of another API signed it; it is sent without the signature, or not at all"
+MAX_LEARNED: Final = 8
+"""How many times one request is sent again to a backend because its endpoint refused a field."""
+NAME_DESCRIBER: Final = "name a backend that can see in describe_images_with under [emulation]"
+FAILURES: Final = (BackendError, TimedOutError)
+
+
+class FewerAnswersError(BackendError):
+    """An endpoint ignored `n`."""
+
+    def __init__(self, backend: str) -> None:
+        super().__init__(f"{backend}: the endpoint gave fewer answers than were requested", is_outage=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _BackendFacts:
+    """What a backend is; asking it with `isinstance` costs 20 µs for each protocol."""
+
+    backend: Backend
+    column: FieldColumn
+    relay: RelayingBackend | None
+    described: DescribedBackend | None
+
+
+class ModelCalls:
+    """Answers requests of the model APIs with the backends of a dispatcher.
+
+    `resolve` returns the backends that a model name means, and `names` every name that it knows; `draw` is a random
+    number for groups with weights.
+    """
+
+    def __init__(  # noqa: PLR0913 - the parts that are handed in
+        self,
+        dispatcher: Dispatcher,
+        resolve: Callable[[str], BackendGroup | UnresolvedModel],
+        clock: Clock,
+        *,
+        names: Callable[[], Sequence[str]] = tuple,
+        draw: Callable[[], float] = random,
+        prices: Mapping[str, BackendPrice] | None = None,
+    ) -> None:
+        self.dispatcher: Final = dispatcher
+        self.prices: Final = prices or {}
+        """The prices of the backends whose price is known, by name."""
+        self.resolve: Final = resolve
+        self.names: Final = names
+        self._clock: Final = clock
+        self._draw: Final = draw
+        self._known: Final[dict[str, _BackendFacts]] = {}
+        self._without_placeholders: tuple[PlanConfig, PlanConfig] | None = None
+
+    async def answer(self, call: ModelCall) -> ModelAnswer:
+        """Begin to answer; raises the error with which the last backend failed, or the refusal."""
+        call.dispatcher = self.dispatcher
+        began_at = self._clock.monotonic()
+        group = self.resolve(call.request.model)
+        if isinstance(group, UnresolvedModel):
+            # Of the names that might be meant, only those that the caller may use are listed.
+            names = [name for name in self.names() if call.rules.allows_model(name)]
+            message = group.message if call.rules.models is None else unknown_name("model", call.request.model, names)
+            raise RefusedError(message, ErrorCode.NOT_FOUND, {"field": "model"})
+        outcome = call.record.outcome = self.plan(call, group)
+        call.record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
+        log_plan(outcome, call.request_id)
+        if isinstance(outcome, Refusal):
+            raise self._refusal(call, outcome, group)
+        offers = {offer.backend: offer for offer in self._ordered([outcome.offer, *outcome.fallbacks], group)}
+        async for attempt in self.dispatcher.attempts(tuple(offers), call.record.failures):
+            call.may_resend = attempt.may_resend
+            try:
+                with attempt:
+                    answer = await self._answer_or_learn(call, offers[attempt.backend])
+                    if answer.blocks is not None or answer.pieces is not None:
+                        answer.slot = attempt.leave_open()
+                return answer
+            except FAILURES as error:
+                call.record.failures.append((attempt.backend, error))
+                self.dispatcher.remember_refusal(attempt.backend, error, call.record)
+                if attempt.is_final(error):
+                    raise
+        raise AssertionError("a plan has at least one offer")
+
+    def backends_of(self, model: str) -> Sequence[str]:
+        """The backends that may answer a request for this model; none if there is no such model."""
+        group = self.resolve(model)
+        return () if isinstance(group, UnresolvedModel) else group.backends
+
+    def plan(self, call: ModelCall, group: BackendGroup) -> Plan | Refusal:
+        """The plan for this request with these backends, or why none of them can answer it."""
+        request = call.request
+        order = _with_requirements(request, call.policy)
+        candidates = [self._candidate(name, call) for name in group.backends]
+        return shared_plan(order, candidates, self.plan_config())
+
+    def _refusal(self, call: ModelCall, refusal: Refusal, group: BackendGroup) -> RefusedError:
+        """The refusal with the fields it is about, the other backends that could do it, and what would allow it."""
+        names = filter(call.rules.allows_model, self.dispatcher.backends)
+        others = BackendGroup(tuple(name for name in names if name not in group.backends))
+        could = self.plan(call, others) if others.backends else refusal
+        able = [could.offer.backend, *(each.backend for each in could.fallbacks)] if isinstance(could, Plan) else []
+        fields = refused_by_table(call, refusal)
+        call.record.dispositions = [
+            FieldRecord(field=name, disposition=Disposition.REFUSED, reason=NO_BACKEND_TAKES_IT) for name in fields
+        ]
+        message = f"{', '.join(fields)}: {refusal.message}" if fields else refusal.message
+        if able:
+            message = f"{message}; {' or '.join(able)} could: name it as the model"
+        remedies = [
+            remedy.model_copy(update={"change": f"{remedy.change}, and {NAME_DESCRIBER}"})
+            if remedy.capability == Capability.IMAGE_INPUT and "emulation.preset" in remedy.change
+            else remedy
+            for remedy in refusal.remedies
+        ]
+        details = refusal.model_copy(update={"remedies": remedies}).dump()
+        details |= {"field": fields[0] if fields else "model", "fields": fields, "able": able}
+        return RefusedError(message, refusal.code, details)
+
+    def _ordered(self, offers: list[Offer], group: BackendGroup) -> Sequence[Offer]:
+        """The offers in the order in which they are tried: by weight among those that are equally good."""
+        if len(offers) < 2 or not group.weights:
+            return offers
+        by_name = {offer.backend: offer for offer in offers}
+        equal = count_equal(offers)
+        names = [offer.backend for offer in offers[:equal]]
+        is_down = {name: self.dispatcher.circuits.is_open(name) for name in names}
+        # The share of a backend that is down goes to the others by their weights.
+        first = draw_first([name for name in names if not is_down[name]], group.weights, self._draw)
+        return [by_name[name] for name in (*first, *(name for name in names if is_down[name]))] + offers[equal:]
+
+    def plan_config(self) -> PlanConfig:
+        """The dispatcher's configuration. A placeholder for an image is no emulation here: it must be described."""
+        dispatcher = self.dispatcher
+        config = dispatcher.config
+        if dispatcher.settings.describe_images_with is not None:
+            return config
+        if self._without_placeholders is None or self._without_placeholders[0] is not config:
+            strategies = {**config.emulation.strategies, Capability.IMAGE_INPUT: Disabled(reason=NO_DESCRIBER)}
+            emulation = EmulationConfig(strategies=strategies)
+            self._without_placeholders = config, replace(config, emulation=emulation)
+        return self._without_placeholders[1]
+
+    def _candidate(self, name: str, call: ModelCall) -> Candidate:
+        request, caller = call.request, call.record.caller
+        known, column = self.dispatcher.candidate(name, caller), self._facts(name).column
+        refused = frozenset(self.dispatcher.refusals.fields_of(name, request, caller))
+        lacking, may_emulate = field_limits(request.api, request.fields, column, call.policy, refused)
+        return replace(known, lacking=lacking, may_emulate=may_emulate) if lacking or not may_emulate else known
+
+    def _facts(self, name: str) -> _BackendFacts:
+        backend = self.dispatcher.backends[name]
+        known = self._known.get(name)
+        if known is None or known.backend is not backend:
+            relay = backend if isinstance(backend, RelayingBackend) else None
+            described = backend if isinstance(backend, DescribedBackend) else None
+            known = self._known[name] = _BackendFacts(backend, backend_column(backend), relay, described)
+        return known
+
+    async def _answer_or_learn(self, call: ModelCall, offer: Offer) -> ModelAnswer:
+        """Answer from this backend; without a tuning field if that is what its endpoint refuses."""
+        refusals, origin, backend = self.dispatcher.refusals, call.record.origin, offer.backend
+        call.left_out = frozenset()
+        column = self._facts(backend).column
+        call.asks_one_by_one = "n" in column.lacks or SEVERAL_ANSWERS in refusals.capabilities_of(
+            backend, origin.caller
+        )
+        for _ in range(MAX_LEARNED):  # most endpoints name one field at a time
+            try:
+                return await self._answer_from(call, offer)
+            except FAILURES as error:
+                names = refused_fields(call, error, column.api)
+                if isinstance(error, FewerAnswersError):
+                    call.asks_one_by_one = True
+                    refusals.add_capability(backend, SEVERAL_ANSWERS, origin)
+                elif not names:
+                    raise
+                call.left_out |= frozenset(names)
+                if isinstance(error, EndpointError) and error.report.is_lasting:
+                    refusals.add_fields(backend, call.request, names, origin, any_value=error.report.refuses_member)
+                call.record.failures.append((backend, BackendRetriedError(error)))
+        return await self._answer_from(call, offer)
+
+    async def _answer_from(self, call: ModelCall, offer: Offer) -> ModelAnswer:
+        request, facts = call.request, self._facts(offer.backend)
+        kind = facts.column.api
+        check = output_check(request.order, self.dispatcher.settings.max_retries)
+        # Each of several answers is checked, which is done one by one.
+        splits = request.answers > 1 and (check is not None or kind is not request.api or call.asks_one_by_one)
+        signed = signed_fields(request)
+        unchanged = (
+            kind is request.api
+            and not (offer.rescues or offer.losses or splits)
+            and not (signed and has_marks(request.order))
+        )
+        labels = self._dropped_and_emulated(call, offer, facts.column, unchanged=unchanged)
+        order, is_signature_lost = request.order if unchanged else order_without(request, labels), False
+        if signed and not unchanged:
+            order, is_signature_lost = own_signatures(order, request.api.value, kind)
+        if is_signature_lost:
+            known = {each.field for each in labels}
+            labels += tuple(
+                FieldRecord(field=name, disposition=Disposition.DROPPED, reason=FOREIGN_SIGNATURE)
+                for name in signed
+                if name not in known
+            )
+        if not (unchanged and facts.relay is not None):
+            labels += assumed(request.api, request.fields, self.dispatcher.assumed(offer, order))
+        if splits and kind is request.api and "n" not in facts.column.lacks:
+            labels = (*labels, FieldRecord(field="n", disposition=Disposition.EMULATED, reason=ASKED_SEVERAL_TIMES))
+        call.served_by, call.labels, call.response_id, call.finish_reasons = offer.backend, labels, None, ()
+        call.upstream_label, call.record.answer, call.parts = None, None, {}
+        call.model = facts.described.model if facts.described is not None else None
+        call.record.backend, call.record.dispositions = offer.backend, list(labels)
+        if unchanged and facts.relay is not None:
+            body = request.body
+            if dropped := [each.field for each in labels if each.disposition is Disposition.DROPPED]:
+                body = without_fields(body, dropped)
+            if check is None:
+                return await self._relay(call, facts.relay, body)
+            run = await off_loop(schema_size(request.order), EmulationRun, request.order, (check,))
+            return await self._relay_checked(call, facts.relay, body, run)
+        return await self._translate(call, offer, kind, _with_translated(call, order, kind, labels))
+
+    def _dropped_and_emulated(
+        self, call: ModelCall, offer: Offer, column: FieldColumn, *, unchanged: bool
+    ) -> tuple[FieldRecord, ...]:
+        """What becomes of the fields by the table, the plan, and what the endpoint has refused."""
+        request = call.request
+        known = self.dispatcher.refusals.fields_of(offer.backend, request, call.record.caller)
+        refused = dict.fromkeys(sorted(call.left_out), LEARNED) | known
+        labels = dispose(FieldUse(request.api, request.fields, column, unchanged, frozenset(refused)), offer)
+        if not refused:
+            return labels
+        return tuple(each for each in labels if each.field not in refused) + tuple(
+            FieldRecord(field=name, disposition=Disposition.DROPPED, reason=reason, learned=True)
+            for name, reason in refused.items()
+        )
+
+    async def _relay(self, call: ModelCall, backend: RelayingBackend, body: dict[str, Any]) -> ModelAnswer:
+        begin = partial(call.record.begin_call, backend.name, call.request.order)
+        reply = await backend.relay(body, call.headers, begin, may_resend=call.may_resend)
+        if reply.is_stream is not call.request.order.stream:
+            await reply.close()
+            message = f"{backend.name}: the endpoint answered in another form than was requested"
+            raise BackendError(message, is_outage=False)
+        if not reply.is_stream:
+            try:
+                data = await reply.whole()
+            finally:
+                await reply.close()
+            self._note(call, reply)
+            if reply.summary.answers < call.request.answers:
+                raise FewerAnswersError(backend.name)
+            return ModelAnswer(body=data)
+        blocks = self._relayed_blocks(call, backend.name, reply)
+        first = await anext(blocks, b"")
+        self._note(call, reply)
+        return ModelAnswer(first=first, blocks=blocks)
+
+    async def _relayed_blocks(self, call: ModelCall, backend: str, reply: OpenReply) -> AsyncGenerator[bytes, None]:
+        has_begun, usage = False, None
+        try:
+            async with aclosing(reply.blocks()) as blocks:
+                async for block in blocks:
+                    # Before the last event is sent: a response that is stored is recorded then.
+                    if reply.summary.usage is not usage:
+                        usage = reply.summary.usage
+                        self._note(call, reply)
+                    yield block
+                    has_begun = True
+            self.dispatcher.circuits.succeeded(backend)
+            if reply.summary.answers < call.request.answers:
+                self.dispatcher.refusals.add_capability(backend, SEVERAL_ANSWERS, call.record.origin)
+                raise FewerAnswersError(backend)
+        except FAILURES as error:
+            if has_begun:  # a failure before that is one of the attempt
+                self.dispatcher.circuits.failed(backend, error)
+            raise
+        finally:
+            self._note(call, reply)
+            await reply.close()
+
+    def _note(self, call: ModelCall, reply: OpenReply) -> None:
+        """Note what the reply says of itself."""
+        summary = reply.summary
+        call.model, call.response_id = summary.model or call.model, summary.id
+        call.upstream_label = summary.label
+        call.finish_reasons = summary.finish_reasons
+
+    async def _relay_checked(
+        self, call: ModelCall, backend: RelayingBackend, body: dict[str, Any], run: EmulationRun
+    ) -> ModelAnswer:
+        """Pass the request on and hold its answer until it is valid; an invalid one is requested again."""
+        held, streamed = b"", call.request.order.stream
+        length = len(call.request.order.conversation.messages)
+        try:
+            while to_send := run.next_order():
+                added = to_send.conversation.messages[length:]
+                sent = backend.with_messages(body, added) if added else body
+                begin = partial(call.record.begin_call, backend.name, to_send)
+                reply = await backend.relay(sent, call.headers, begin, may_resend=call.may_resend)
+                try:
+                    held = await _read_all(reply)
+                finally:
+                    await reply.close()
+                self._note(call, reply)
+                for piece in backend.read_pieces(held, streamed=reply.is_stream):
+                    if isinstance(piece, EndPiece):  # the event with the usage may not be for the client
+                        run.feed(piece.model_copy(update={"usage": reply.summary.usage}))
+                    else:
+                        run.feed(piece)
+                run.finish()
+        finally:
+            call.record.emulation = run.record
+            self.dispatcher.count_contradictions(backend.name, run, call.record)
+        if (failure := run.failure) is not None:
+            details = {"attempts": failure.attempts}
+            raise BackendError(failure.message, retryable=not run.contradicted, details=details, is_outage=False)
+        return ModelAnswer(first=held, blocks=_nothing()) if streamed else ModelAnswer(body=held)
+
+    async def _translate(self, call: ModelCall, offer: Offer, kind: Api, order: WorkOrder) -> ModelAnswer:
+        request = call.request
+        call.record.calls += [each for record in call.more_records for each in record.calls]
+        call.more_records = [
+            WorkRecord(request_id=call.request_id, caller=call.record.caller) for _ in range(request.answers - 1)
+        ]
+        timer = TurnTimer()
+        streams: list[AsyncGenerator[AnyPiece, None]] = []
+        for record in call.work:
+            record.must_see = True
+            record.outcome, record.backend = call.record.outcome, offer.backend
+            streams.append(self.dispatcher.answer_from(offer, order, record, timer, may_resend=call.may_resend))
+        is_limited = offer.backend in self.dispatcher.concurrent  # the call has one slot: one answer after the other
+        try:
+            if not request.order.stream:
+                if is_limited:
+                    answers = [await _collect(stream, kind) for stream in streams]
+                else:
+                    answers = await _all_or_none([_collect(stream, kind) for stream in streams])
+                timer.close()
+                for answer in answers:
+                    for piece in answer:
+                        self._note_piece(call, piece, kind)
+                return ModelAnswer(answers=answers)
+            at_once = streams[:1] if is_limited else streams
+            firsts = await _all_or_none([anext(stream) for stream in at_once])
+        except BaseException:
+            for stream in streams:
+                await stream.aclose()
+            timer.close()
+            raise
+        named = next((each.model for each in reversed(call.record.calls) if each.model), None)
+        call.model = named[:MAX_ID_CHARS] if named else call.model
+        merged = self._merged(call, offer.backend, kind, timer, firsts, streams)
+        return ModelAnswer(pieces=_marked(merged, kind))
+
+    async def _merged(  # noqa: PLR0913, PLR0917 - the parts that are handed in
+        self,
+        call: ModelCall,
+        backend: str,
+        kind: Api,
+        timer: TurnTimer,
+        firsts: Sequence[AnyPiece],
+        streams: Sequence[AsyncGenerator[AnyPiece, None]],
+    ) -> AsyncGenerator[tuple[int, AnyPiece], None]:
+        """The pieces of all answers, each with the number of its answer; of several, one answer after the other."""
+        try:
+            for number, stream in enumerate(streams):
+                first = firsts[number] if number < len(firsts) else await anext(stream)
+                self._note_piece(call, first, kind)
+                yield number, first
+                async for piece in stream:
+                    self._note_piece(call, piece, kind)
+                    yield number, piece
+            self.dispatcher.circuits.succeeded(backend)
+        except FAILURES as error:
+            self.dispatcher.circuits.failed(backend, error)
+            raise
+        finally:
+            for stream in streams:
+                await stream.aclose()
+            timer.close()
+
+    def _note_piece(self, call: ModelCall, piece: AnyPiece, kind: Api) -> None:
+        """Note what the end of an answer says of it, and what of the answer its client does not get as it was."""
+        if isinstance(piece, EndPiece):
+            call.model = piece.model[:MAX_ID_CHARS] if piece.model else call.model
+            call.finish_reasons += (piece.reason,)
+            call.parts |= dict.fromkeys(piece.parts)
+            call.record.answer = answer_records(kind, call.parts, call.request.api) or None
+        elif not isinstance(piece, TextPiece) and (part := part_of(piece, kind)) is not None:
+            call.parts[part] = None
+
+
+@dataclass(slots=True)
+class ModelCallsRef:
+    """What answers the next request; a new configuration replaces it. A request keeps the one that it began with."""
+
+    current: ModelCalls
+
+
+NO_BACKEND_TAKES_IT: Final = "no backend of the requested model can do it"
+ASKED_SEVERAL_TIMES: Final = "the question is asked so many times"
+
+
+def backend_column(backend: Backend) -> FieldColumn:
+    """The column of the field table for this backend."""
+    if isinstance(column := getattr(backend, "column", None), FieldColumn):
+        return column
+    name = getattr(backend, "api_name", Api.OTHER)
+    return COLUMNS[Api(name) if name in tuple(Api) else Api.OTHER]
+
+
+def refused_by_table(call: ModelCall, refusal: Refusal) -> list[str]:
+    """The fields of this call that the nearest backend lacks, in the order of the request."""
+    nearest = next((offer for offer in refusal.offers if offer.backend == refusal.nearest), None)
+    missing = nearest.missing if nearest else []
+    names = {short.capability for short in missing}
+    return [
+        name
+        for name in call.request.fields
+        if row_of(call.request.api, name).capability in names
+        or any(short.reason.startswith(f"{name}: ") for short in missing)
+    ]
+
+
+def _with_requirements(request: ModelRequest, policy: FieldPolicy) -> WorkOrder:
+    """The order with what its fields require and what the request states."""
+    required = required_capabilities(request.api, request.fields, policy)
+    stated: Any = request.accord.get("requirements")
+    if not required and stated is None:
+        return request.order
+    own = CapabilityRequirements()
+    if stated is not None:
+        own = as_model(
+            CapabilityRequirements, stated, "accord.requirements", '{"required": [{"capability": "vision"}]}'
+        )
+    requirements = CapabilityRequirements(required=[*own.required, *required], preferred=own.preferred)
+    return request.order.model_copy(update={"requirements": requirements})
+
+
+def _with_translated(call: ModelCall, order: WorkOrder, kind: Api, labels: Sequence[FieldRecord]) -> WorkOrder:
+    """The order with the fields that no order has a place for, as a backend of this kind has them."""
+    request = call.request
+    dropped = {each.field for each in labels if each.disposition is Disposition.DROPPED}
+    parameters = dict(order.parameters)
+    for name in request.fields:
+        if name not in dropped and (place := place_of(request.api, name, kind)) is not None:
+            put_field(parameters, place, translated_value(request, name, kind))
+    return order if parameters == order.parameters else order.model_copy(update={"parameters": parameters})
+
+
+async def _all_or_none(awaitables: Sequence[Awaitable[ResultT]]) -> list[ResultT]:
+    """The results of all, which are awaited at the same time; if one fails, the others have ended when it is raised."""
+    waiting = [asyncio.ensure_future(each) for each in awaitables]
+    try:
+        return await asyncio.gather(*waiting)
+    except BaseException:
+        for each in waiting:
+            each.cancel()
+        await asyncio.wait(waiting)
+        raise
+
+
+async def _collect(pieces: AsyncGenerator[AnyPiece, None], kind: Api) -> list[AnyPiece]:
+    async with aclosing(pieces):
+        return [mark_signature(piece, kind) async for piece in pieces]
+
+
+async def _marked(
+    pieces: AsyncGenerator[tuple[int, AnyPiece], None], kind: Api
+) -> AsyncGenerator[tuple[int, AnyPiece], None]:
+    async with aclosing(pieces):
+        async for number, piece in pieces:
+            yield number, mark_signature(piece, kind)
+
+
+async def _read_all(reply: OpenReply) -> bytes:
+    return b"".join([block async for block in reply.blocks()]) if reply.is_stream else await reply.whole()
+
+
+async def _nothing() -> AsyncGenerator[bytes, None]:
+    return
+    yield b""

@@ -1,0 +1,506 @@
+"""Stored turns: begun once, stored packet by packet, ended with their messages and their receipt.
+
+One request id is one turn, in every process and for ever: it runs once, and a repeated request reads its packets. A
+request that is not admitted is a turn, too, with a receipt and without a run of its agent. Any client that may see a
+turn can read it, while it runs or later, in the view of what it can show itself (`views.py`). A
+process sends heartbeats while it runs turns; other processes end the turns of one that sent none for the length of a
+lease. An end that the store could not write is tried again. A turn can be cancelled through any process. The store is
+known as a Protocol only.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+from time import monotonic
+from typing import Any, Final
+from uuid import uuid4
+from weakref import WeakMethod
+
+from msgspec.structs import replace
+
+from accord.core.receipt import Sign
+from accord.errors import ErrorCode, RefusedError, StoreConflictError, StoreError
+from accord.ports import (
+    ClaimedTurn,
+    PermissionChannel,
+    QueuedWork,
+    QueueStore,
+    SessionStore,
+    TurnStart,
+    WorkQueue,
+)
+from accord.run.admit import Rejection, SentContent, kept_prompt, unknown_agent
+from accord.run.dispatch import Dispatcher
+from accord.run.endings import TurnEnded, TurnEndings
+from accord.run.engine import Engine, RunningTurn
+from accord.run.followers import Follower, Followers
+from accord.run.heartbeat import BEATS_PER_LEASE, HeartbeatThread, OutageGuard
+from accord.run.live import PAGE, LiveTurn, stored_packets
+from accord.run.packet_log import StoreLog
+from accord.run.reads import NO_RECEIPT, SessionReads
+from accord.run.receipt import describe_negotiation, record_request
+from accord.run.recovery import UnwrittenEnds, fence_when_possible, try_each
+from accord.run.request_digest import is_same_request
+from accord.run.rules import Links, SessionRules, foreign_session_error, new_turn
+from accord.run.stored import StoredTurn
+from accord.wire.problem import error_from_stream, stream_error
+from accord.wire.queue_messages import CANCEL_TOPIC
+from accord.wire.request import ServiceRequest
+from accord.wire.session import (
+    PacketRecord,
+    SessionRecord,
+    TurnRecord,
+    TurnState,
+)
+
+LOG: Final = logging.getLogger("accord.run")
+CANCEL_POLL_S: Final = 1.0
+"""How often a process with running turns looks for cancellations that other processes requested."""
+MAX_RUNS: Final = 3
+"""How many workers may die of a turn that may be restarted before it is given up."""
+EPOCHS_PER_RUN: Final = 2
+"""A run that fails counts two epochs: one for the worker, one for the process that puts the turn back."""
+
+TOO_MANY: Final = "Too many turns are running"
+NO_REQUEST: Final = "There is no such request here"
+USED_BEFORE: Final = (
+    "This request id was used before, for another request: use a new request_id (a random UUID) for every new request, "
+    "and the same one only to send the same request again"
+)
+
+
+class Sessions(SessionReads):
+    """An engine whose turns are stored. `on_turn_ended` gets the members of each receipt, once it is stored.
+
+    `others` are the engines of further agents by name, which answer the requests that name them. `sign` signs each
+    receipt.
+    """
+
+    def __init__(  # noqa: PLR0913 - the parts that are handed in
+        self,
+        engine: Engine,
+        store: SessionStore,
+        rules: SessionRules | None = None,
+        *,
+        others: Mapping[str, Engine] | None = None,
+        on_turn_ended: TurnEnded | None = None,
+        sign: Sign | None = None,
+        links: Links | None = None,
+    ) -> None:
+        super().__init__(engine, store)
+        self.engines: Mapping[str, Engine] = {**(others or {}), engine.agent.name: engine}
+        """Every engine by the name of its agent."""
+        self._rules: Final = rules or SessionRules()
+        self.runner: Final = uuid4().hex
+        """The name of this process among all processes that share the store."""
+        links = links or Links()
+        self._channel: Final = links.channel
+        self._queue: Final = links.queue
+        self._log: Final = links.log or StoreLog(store, links.channel)
+        self._endings: Final = TurnEndings(
+            store, self._log, lambda: self.engine.clock, sign=sign, on_turn_ended=on_turn_ended
+        )
+        self._counts: Final = links.counts
+        self._followers: Final = Followers(store, self._log, self.recover, counts=links.counts)
+        if links.channel is not None:
+            links.channel.subscribe(CANCEL_TOPIC, self._cancel_from_channel)
+        self._beginning: Final[list[str]] = []
+        self._outages: Final = OutageGuard(self._rules.lease_s)
+        self._claims = 0
+        """How many claims the store has not answered yet."""
+        self._live: Final[dict[str, LiveTurn]] = {}
+        self._unwritten: Final = UnwrittenEnds()
+        self._timer: asyncio.TimerHandle | None = None
+        self._polling: asyncio.Task[None] | None = None
+        self._loop_ran_at = monotonic()
+        self._recovering: Final = asyncio.Lock()
+        self._is_draining = False
+        is_alive = WeakMethod(self._is_alive)  # the thread must not keep sessions alive that are no longer used
+        self._heartbeat: Final = HeartbeatThread(
+            store,
+            self.runner,
+            every_s=self._rules.lease_s / BEATS_PER_LEASE,
+            is_needed=lambda: (check := is_alive()) is not None and check(),
+        )
+
+    @property
+    def running(self) -> int:
+        """The number of turns that run in this process."""
+        return len(self._live)
+
+    @property
+    def history_bytes(self) -> int:
+        """How much of what was said before a turn or a response gets."""
+        return self._rules.history_bytes
+
+    def use_backends(self, dispatcher: Dispatcher) -> None:
+        """Begin turns with other backends from now on; those that run keep the ones that they began with."""
+        made = {id(each): each.with_dispatcher(dispatcher) for each in (self.engine, *self.engines.values())}
+        self.engine, self.engines = made[id(self.engine)], {name: made[id(e)] for name, e in self.engines.items()}
+
+    def is_running(self, request_id: str) -> bool:
+        """Whether this process runs this turn."""
+        return request_id in self._live
+
+    async def begin(  # noqa: PLR0913 - the request, and how it is answered
+        self,
+        request: ServiceRequest,
+        *,
+        sent: SentContent | None = None,
+        keep_prompt: bool = False,
+        permits: PermissionChannel | None = None,
+        streams: bool = True,
+        on_start: Callable[[], None] | None = None,
+        trace: str | None = None,
+    ) -> LiveTurn | StoredTurn:
+        """The turn of this request, begun now unless its id is known; raises `RefusedError` if it may not run.
+
+        `sent` is the content as the client sent it, if the request does not hold it; with `keep_prompt` it is stored.
+        `permits` sends the agent's permission requests to the client that began the turn; later readers only read.
+        Without `streams`, the client waits for the whole answer. `on_start` is called if this process runs the turn
+        now, also if it is refused. With a queue, a worker runs it; `trace` is the W3C trace context for that worker.
+        """
+        engine, rejection = self._admit(request, sent)
+        shape = record_request(request.payload, sent if rejection is not None else None)
+        record = new_turn(request, shape["digest"], self.runner, self.engine.clock.now())
+        if live := self._live.get(record.request_id):
+            return await self._join(live, record, request, rejection)
+        if self._queue is not None and rejection is None:
+            work = QueuedWork(engine.agent.name, request.to_json(), streams, engine.agent.may_restart, trace)
+            return await self._put_in_queue(self._queue, engine, request, record, work)
+        limit = self._rules.concurrent_turns
+        if limit is not None and len(self._live) + len(self._beginning) >= limit:
+            raise RefusedError(TOO_MANY, ErrorCode.UNAVAILABLE, {"limit": limit})
+        self._beginning.append(record.request_id)
+        try:
+            prompt = kept_prompt(sent, rejection) if keep_prompt else b""
+            record = replace(record, prompt_bytes=len(prompt))
+            start = await self._start_in_store(engine, request, record, prompt)
+            if start.existing is not None:
+                existing = self._live.get(record.request_id) or self._stored_turn(start.existing)
+                return await self._join(existing, record, request, rejection)
+            running = RunningTurn(engine, request, start.history, permits, rejection, streams=streams)
+            if on_start is not None:
+                on_start()
+            live = self._run(running, shape, record, start.last_receipt_hash)
+        finally:
+            self._beginning.remove(record.request_id)
+        return await self._join(live, record, request, rejection) if rejection is not None else live
+
+    def _admit(self, request: ServiceRequest, sent: SentContent | None) -> tuple[Engine, Rejection | None]:
+        """The engine for this request, and why the request may not run, if it may not."""
+        named = request.context.agent
+        if named is None:
+            return self.engine, self.engine.admission.decide(request, sent)
+        engine = self.engines.get(named.id) or self.engines.get(named.name)
+        if engine is not None:
+            return engine, engine.admission.decide(request, sent)
+        return self.engine, unknown_agent(named, self.engines)
+
+    async def _join(
+        self, turn: LiveTurn | StoredTurn, record: TurnRecord, request: ServiceRequest, rejection: Rejection | None
+    ) -> LiveTurn | StoredTurn:
+        """The turn that this request already has; raises its error if it was refused."""
+        known = turn.record
+        if known.owner != record.owner:
+            raise RefusedError(NO_REQUEST, ErrorCode.NOT_FOUND, {})  # as for every access to another user's request
+        if known.session_id != record.session_id or not is_same_request(known, record.request_digest, request.payload):
+            raise RefusedError(USED_BEFORE, ErrorCode.REQUEST_CONFLICT, {"request_id": record.request_id})
+        if rejection is not None and isinstance(turn, StoredTurn) and not turn.is_over:
+            await self.collect_output(turn)  # another process refuses it right now, and has not stored that yet
+        await self.raise_if_refused(turn)
+        return turn
+
+    async def raise_if_refused(self, turn: LiveTurn | StoredTurn) -> None:
+        """Raise the error of a turn that was not admitted, once its receipt is stored."""
+        if isinstance(turn, LiveTurn):
+            if turn.running.rejection is not None:
+                await turn.whole()
+                raise turn.running.rejection.error
+        elif turn.record.state is TurnState.REFUSED:
+            raise error_from_stream((await self.collect_output(turn)).error or stream_error(StoreError(NO_RECEIPT)))
+
+    async def find(self, request_id: str, owner: str | None) -> LiveTurn | StoredTurn | None:
+        """The turn of this id, if it belongs to this owner; an owner of None may see every turn."""
+        found = self._live.get(request_id)
+        if found is None:
+            record = await self.store.turn(request_id)
+            if record is None:
+                return None
+            found = self._live.get(request_id) or self._stored_turn(record)
+        return found if owner in (None, found.record.owner) else None
+
+    async def cancel(self, turn: LiveTurn | StoredTurn) -> bool:
+        """Stop a turn; False if it is over. In another process it stops within `CANCEL_POLL_S`."""
+        if isinstance(turn, LiveTurn) and not turn.is_over:
+            return turn.cancel()
+        if not await self.store.request_cancel(turn.request_id):
+            return False
+        if self._channel is not None:
+            self._channel.publish(CANCEL_TOPIC, turn.request_id.encode())
+        return True
+
+    def _cancel_from_channel(self, payload: bytes) -> None:
+        if (turn := self._live.get(payload.decode(errors="replace"))) is not None:
+            turn.cancel()
+
+    async def drain(self, seconds: float) -> None:
+        """Wait up to so many seconds for the turns of this process, then cancel those that still run.
+
+        Those that another process may run again go back to the queue. Ends that the store cannot write in that time are
+        left to other processes.
+        """
+        self._is_draining = True
+        until = monotonic() + seconds
+        if self._queue is not None and not self._live:  # a server: its clients read turns that workers run
+            await self._followers.wait_until_empty(seconds)
+        if self._live:
+            await asyncio.wait([turn.task for turn in self._live.values()], timeout=seconds)
+        left = list(self._live.values())
+        for turn in left:
+            turn.release() if turn.may_restart else turn.cancel()
+        if left:
+            await asyncio.wait([turn.task for turn in left])
+        await self._put_back([turn for turn in left if turn.is_released])
+        await self._unwritten.drain(max(0.0, until - monotonic()))
+        self._heartbeat.stop()
+        await self._followers.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _put_back(self, turns: Sequence[LiveTurn]) -> None:
+        for turn in turns:
+            try:
+                is_queued = isinstance(self.store, QueueStore) and await self.store.queue_again(turn.record)
+            except StoreError:
+                continue  # other processes find it when the lease of this one is over
+            self._counts.restarted += is_queued
+            if is_queued and self._queue is not None:
+                self._queue.announce(turn.running.engine.agent.name, turn.request_id)
+
+    async def recover(self) -> int:
+        """Take care of turns of dead processes, and of rows of this process without a running turn; returns how many.
+
+        A turn that may be restarted goes back to the queue. Any other one is ended: its packets stay, and an error and
+        a close are added, so that readers get a stream that ends. Several processes may do so at the same time.
+        """
+        done, failures = 0, list[StoreError]()
+        # One at a time: another call would find the turns that this one has just taken over among its own.
+        async with self._recovering:
+            with self._outages.noted():
+                left = await self.store.abandoned(self._rules.lease_s, runner=self.runner, limit=PAGE)
+                own = await self.store.running(self.runner)
+                # After the list that it judges: a step between the two is noticed, and a later one changes nothing.
+                await self._outages.check_clock(self.store)
+            if self._outages.can_judge:
+                done += await try_each(left, self._take_over, failures)
+            if not self._claims:  # a turn that is being claimed right now may be among them
+                # A beginning whose confirmation was lost leaves such a row, and so does a defect of Accord.
+                known = {*self._beginning, *self._live, *self._unwritten}
+                done += await try_each(
+                    [turn for turn in own if turn.request_id not in known], self._take_over, failures
+                )
+        if failures:
+            raise failures[0]
+        return done
+
+    async def _take_over(self, turn: TurnRecord) -> bool:
+        """Restart or end a turn that no process runs; False if another process was faster, or it was deleted."""
+        claimed = await self.store.take_over(turn, self._rules.lease_s, runner=self.runner)
+        if claimed is None:
+            return False
+        work, is_last = claimed.work, claimed.turn.epoch >= EPOCHS_PER_RUN * MAX_RUNS
+        if work is not None and work.may_restart and not is_last and isinstance(self.store, QueueStore):
+            is_queued = await self.store.queue_again(claimed.turn)
+            self._counts.restarted += is_queued
+            if is_queued and self._queue is not None:
+                self._queue.announce(work.agent, turn.request_id)
+            return True
+        if not await self._endings.interrupt(claimed):
+            return False
+        if work is not None:
+            self._counts.given_up += 1
+            reason = f"{f'{MAX_RUNS} workers' if work.may_restart else 'the worker'} that ran this turn died"
+            LOG.error("A turn was given up", extra={"fields": {"request_id": turn.request_id, "why": reason}})
+            if self._queue is not None:
+                self._queue.bury(turn.request_id, reason)
+        return True
+
+    async def claim(self, agents: Sequence[str]) -> ClaimedTurn | None:
+        """Take the next turn of these agents from the queue; None if none waits."""
+        assert isinstance(self.store, QueueStore)  # noqa: S101 - checked when the worker is built
+        self._claims += 1
+        try:
+            history, history_bytes = self._rules.history, self._rules.history_bytes
+            claimed = await self.store.claim(agents, runner=self.runner, history=history, history_bytes=history_bytes)
+            if claimed is not None:
+                self._beginning.append(claimed.turn.request_id)  # until `run_claimed` runs it
+            return claimed
+        finally:
+            self._claims -= 1
+
+    async def run_claimed(self, claimed: ClaimedTurn) -> LiveTurn:
+        """Run a turn that `claim` returned; raises `StoreError` if what was sent of it before cannot be read."""
+        turn, work = claimed.turn, claimed.work
+        try:
+            if work is None:
+                raise StoreError(f"The turn {turn.request_id} was never in the queue")
+            request = ServiceRequest.parse(work.request)
+            if (earlier := self._live.get(turn.request_id)) is not None:
+                earlier.release()
+                await asyncio.wait([earlier.task])
+            sent, unstored = await self._sent_before(turn) if turn.epoch > 1 else ([], ())
+            running = RunningTurn(self.engines[work.agent], request, claimed.history, streams=work.streams)
+            if claimed.is_cancelled:
+                running.cancel()
+            shape, last_hash = record_request(request.payload), claimed.last_receipt_hash
+            may_restart = work.may_restart
+            return self._run(running, shape, turn, last_hash, sent=sent, unstored=unstored, may_restart=may_restart)
+        finally:
+            self._beginning.remove(turn.request_id)
+
+    async def _sent_before(self, turn: TurnRecord) -> tuple[list[PacketRecord], Sequence[str]]:
+        """The packets that an earlier worker has sent of this turn, and those of them that the store does not have."""
+        self._loop_ran_at = monotonic()
+        self._heartbeat.start()
+        unstored = await fence_when_possible(self._log, turn, lambda: self._is_draining)
+        sent: list[PacketRecord] = []
+        async with aclosing(stored_packets(self.store, turn.request_id, turn.last_seq)) as pages:
+            async for page in pages:
+                sent += page
+        sent += [PacketRecord(seq, body) for seq, body in enumerate(unstored, start=turn.last_seq + 1)]
+        return sent, unstored
+
+    async def _put_in_queue(
+        self,
+        queue: WorkQueue,
+        engine: Engine,
+        request: ServiceRequest,
+        record: TurnRecord,
+        work: QueuedWork,
+    ) -> LiveTurn | StoredTurn:
+        """Have a worker run this turn, unless its id is known."""
+        assert isinstance(self.store, QueueStore)  # noqa: S101 - checked when the service is built
+        # Followed first: a worker may be faster than the answer of the store.
+        follower = self._followers.join(record.request_id)
+        try:
+            start = await self.store.queue_turn(
+                self._new_session(engine, request, record),
+                record := replace(record, runner=""),
+                work,
+                quota_bytes=self._rules.quota_bytes,
+                max_running=self._rules.turns_per_user,
+            )
+        except StoreConflictError:
+            follower.close()
+            raise foreign_session_error() from None
+        except BaseException:
+            follower.close()
+            raise
+        if start.existing is not None:
+            follower.close()
+            return await self._join(self._stored_turn(start.existing), record, request, None)
+        queue.announce(work.agent, record.request_id)
+        return self._stored_turn(record, follower)
+
+    def _stored_turn(self, record: TurnRecord, follower: Follower | None = None) -> StoredTurn:
+        return StoredTurn(
+            self.store,
+            record,
+            log=self._log,
+            followers=self._followers,
+            new_view=partial(self.engine.new_view, record.capabilities),
+            stop_unread_after_s=self._rules.stop_unread_after_s,
+            follower=follower,
+        )
+
+    def _new_session(self, engine: Engine, request: ServiceRequest, record: TurnRecord) -> SessionRecord:
+        declared = request.payload.capabilities
+        return SessionRecord(
+            session_id=record.session_id,
+            owner=record.owner,
+            agent=engine.agent.name,
+            capabilities=declared,
+            negotiated=describe_negotiation(engine, declared),
+            created_at=record.created_at,
+            updated_at=record.created_at,
+        )
+
+    async def _start_in_store(
+        self, engine: Engine, request: ServiceRequest, record: TurnRecord, prompt: bytes
+    ) -> TurnStart:
+        try:
+            return await self.store.begin_turn(
+                self._new_session(engine, request, record),
+                record,
+                history=self._rules.history,
+                history_bytes=self._rules.history_bytes,
+                quota_bytes=self._rules.quota_bytes,
+                prompt=prompt,
+            )
+        except StoreConflictError:
+            raise foreign_session_error() from None
+
+    def _run(  # noqa: PLR0913 - the turn, and what came before it
+        self,
+        running: RunningTurn,
+        shape: dict[str, Any],
+        record: TurnRecord,
+        last_receipt_hash: str | None,
+        *,
+        sent: Sequence[PacketRecord] = (),
+        unstored: Sequence[str] = (),
+        may_restart: bool = False,
+    ) -> LiveTurn:
+        live = self._live[record.request_id] = LiveTurn(
+            running,
+            record,
+            self.store,
+            log=self._log.open_turn(record, len(sent), unstored),
+            new_view=partial(self.engine.new_view, record.capabilities),
+            end=partial(self._endings.end, shape, last_receipt_hash),
+            forget=self._forget,
+            stop_unread_after_s=self._rules.stop_unread_after_s,
+            sent=sent,
+            may_restart=may_restart,
+        )
+        self._heartbeat.start()
+        if self._timer is None:
+            self._poll_later()
+        return live
+
+    def _forget(self, turn: LiveTurn) -> None:
+        # After an outage of the store, this process may have been given its own turn once more, under a new epoch.
+        if self._live.get(turn.request_id) is turn:
+            del self._live[turn.request_id]
+        if turn.is_end_unwritten:
+            self._unwritten.add(turn)
+
+    def _is_alive(self) -> bool:
+        """Whether this process has turns and its event loop runs; called by the thread that sends heartbeats."""
+        has_turns = bool(self._live or self._beginning or self._unwritten)
+        return has_turns and monotonic() - self._loop_ran_at < self.engine.limits.turn_s
+
+    def _poll_later(self) -> None:
+        self._loop_ran_at = monotonic()
+        self._timer = asyncio.get_running_loop().call_later(CANCEL_POLL_S, self._poll)
+
+    def _poll(self) -> None:
+        self._timer = None
+        if self._live:
+            if self._polling is None or self._polling.done():
+                self._polling = asyncio.create_task(self._cancel_requested())
+            self._poll_later()
+
+    async def _cancel_requested(self) -> None:
+        """Cancel the turns of this process whose cancellation another process requested."""
+        try:
+            requested = await self.store.cancel_requests(self.runner)
+        except StoreError:
+            return  # the next poll tries again
+        for request_id in requested:
+            if (turn := self._live.get(request_id)) is not None:
+                turn.cancel()
