@@ -41,7 +41,7 @@ from accord.core.work.evidence import Layer
 from accord.core.work.fields import COLUMNS, FieldColumn
 from accord.errors import BackendError, InvalidMessageError
 from accord.off_loop import off_loop, size_of
-from accord.ports import Clock, MayResend
+from accord.ports import Clock, MayResend, RelayedRequest
 from accord.wire.conversation import ConversationMessage, TextPart
 from accord.wire.disposition import Api
 from accord.wire.manifest import CapabilityManifest
@@ -107,6 +107,8 @@ class ModelBackend:
     ) -> None:
         self.name: Final = name
         self.api: Final = api
+        # Once: asking an object for a protocol costs as much as sending a request.
+        self._relays: Final = api if isinstance(api, RelayedApi) else None
         self.model: Final = endpoint.model
         self._endpoint: Final = endpoint
         self._upstream: Final = upstream
@@ -196,24 +198,33 @@ class ModelBackend:
         """The API that the endpoint speaks: a column of the field table."""
         return self.api.api
 
+    def relayed_request(self, body: dict[str, Any]) -> RelayedRequest:
+        """The request with this body as it is sent to the endpoint."""
+        keeps_reasoning = self._manifest.get("extended_thinking") is not None
+        return RelayedRequest(*self._relayed_api().relayed_body(body, self.model, keeps_reasoning=keeps_reasoning))
+
     async def relay(
-        self, body: dict[str, Any], headers: Mapping[str, str], begin: BeginCall, *, may_resend: MayResend | None = None
+        self,
+        request: RelayedRequest,
+        size: int,
+        headers: Mapping[str, str],
+        begin: BeginCall,
+        *,
+        may_resend: MayResend | None = None,
     ) -> RelayedReply:
-        """Send a request of this API as it is, but for the model; raises `BackendError` if it is not accepted.
+        """Send a request of this API; raises `BackendError` if it is not accepted.
 
         `headers` are the client's own that belong to the request, such as the features that it turns on. It is sent
         again after failures that may pass, as long as `may_resend` allows it.
         """
         api = self._relayed_api()
-        keeps_reasoning = self._manifest.get("extended_thinking") is not None
-        sent, hides_usage = api.relayed_body(body, self.model, keeps_reasoning=keeps_reasoning)
         known = self._relay_head
         if known is None or headers:
-            request = self._upstream_request(ApiRequest(api.path, None, headers))
-            known = request.url, {"accept": "*/*", **request.headers}
+            head = self._upstream_request(ApiRequest(api.path, None, headers))
+            known = head.url, {"accept": "*/*", **head.headers}
             if not headers:
                 self._relay_head = known
-        encoded = await off_loop(size_of(sent), _encode, sent)
+        encoded = await off_loop(size, _encode, request.members)
         to_send, attempts = UpstreamRequest("POST", known[0], known[1], encoded), 0
         while True:
             call = begin()
@@ -223,6 +234,7 @@ class ModelBackend:
             except EndpointError as error:
                 attempts, call.has_failed = attempts + 1, True
                 await self._wait_to_resend(error, attempts, may_resend)
+        hides_usage = request.hides_usage
         read_error = partial(self.api.read_error, OK)
         return RelayedReply(reply, api, self._error, read_error, MAX_STREAM_BYTES, call=call, hides_usage=hides_usage)
 
@@ -239,9 +251,9 @@ class ModelBackend:
         return reply
 
     def _relayed_api(self) -> RelayedApi:
-        if not isinstance(self.api, RelayedApi):
+        if self._relays is None:
             raise TypeError(f"{self.api.name} passes no requests on")
-        return self.api
+        return self._relays
 
     def assumed(self, order: WorkOrder) -> Mapping[str, str]:
         """What has to be chosen for this order because the API requires it, by capability."""

@@ -18,6 +18,7 @@ from accord.ports.backends import (
     OpenReply,
     PermissionChannel,
     RecordingBackend,
+    RelayedRequest,
     RelayingBackend,
     SystemClock,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "QueueStore",
     "QueuedWork",
     "RecordingBackend",
+    "RelayedRequest",
     "RelayingBackend",
     "RunningTurns",
     "SessionStore",

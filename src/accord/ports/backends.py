@@ -120,6 +120,15 @@ class BackendDescription:
     evidence: Mapping[str, EvidenceSource] = field(default_factory=dict[str, EvidenceSource])
 
 
+@dataclass(frozen=True, slots=True)
+class RelayedRequest:
+    """A request that is passed on: the members of its body, some of them as JSON text (`msgspec.Raw`)."""
+
+    members: Mapping[str, Any]
+    hides_usage: bool = False
+    """Whether the usage in its stream is requested for Accord alone."""
+
+
 class OpenReply(Protocol):
     """The open reply of an endpoint to a request that was passed on."""
 
@@ -155,10 +164,20 @@ class RelayingBackend(Backend, Protocol):
         """The API that it speaks."""
         ...
 
+    def relayed_request(self, body: dict[str, Any]) -> RelayedRequest:
+        """The request with this body as it is sent to the endpoint: as it is, but for the model."""
+        ...
+
     async def relay(
-        self, body: dict[str, Any], headers: Mapping[str, str], begin: BeginCall, *, may_resend: MayResend | None = None
+        self,
+        request: RelayedRequest,
+        size: int,
+        headers: Mapping[str, str],
+        begin: BeginCall,
+        *,
+        may_resend: MayResend | None = None,
     ) -> OpenReply:
-        """Send a request as it is, but for the model; again after a failure that may pass, if `may_resend` allows it.
+        """Send a request of about this size; again after a failure that may pass, if `may_resend` allows it.
 
         `begin` begins the record of each request that is sent.
         """

@@ -19,6 +19,7 @@ from accord.core.work.emulation.choose import EmulationSettings, choose_emulatio
 from accord.core.work.emulation.describe_images import ImageDescriber
 from accord.core.work.emulation.run import EmulationRun, EmulationStage, add_usage
 from accord.core.work.emulation.structured_output import output_check
+from accord.core.work.fields import ModelRequest
 from accord.core.work.negotiate import declared_level
 from accord.core.work.plan import Candidate, PlanConfig, remove_unsupported, shared_plan
 from accord.errors import AccordError, BackendError, EmulationError, ErrorCode, RefusedError, TimedOutError
@@ -85,9 +86,9 @@ class WorkRecord:
                 usage = add_usage(usage, call.usage)
         return usage
 
-    def begin_call(self, backend: str, order: WorkOrder, *, describes: bool = False) -> BackendCall:
+    def begin_call(self, backend: str, work: WorkOrder | ModelRequest, *, describes: bool = False) -> BackendCall:
         """Begin the record of a request that is sent to this backend now."""
-        call = BackendCall(backend, order, describes)
+        call = BackendCall(backend, work, describes)
         self.calls.append(call)
         return call
 

@@ -1,33 +1,64 @@
 """One request of a model API while it is answered, its answer, and the fields that an endpoint refuses."""
 
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from msgspec import Raw
+
 from accord.apis.failure import EndpointError
 from accord.apis.named_fields import path_of
 from accord.core.work.fields import ModelRequest, place_of, protects_caller, row_of, values_at
+from accord.core.work.groups import BackendGroup
 from accord.errors import AccordError, BackendError
-from accord.ports import MayResend
+from accord.ports import Backend, MayResend, RelayedRequest
 from accord.run.budgets import Reservation
 from accord.run.circuit import HeldSlot
 from accord.run.dispatch import Dispatcher, WorkRecord
 from accord.wire.disposition import Api, Disposition, FieldClass, FieldPolicy, FieldRecord
 from accord.wire.keys import NO_RULES, KeyRules
+from accord.wire.manifest import CapabilityManifest
+from accord.wire.plan import Offer, Plan
 from accord.wire.work import AnyPiece
 
 SEVERAL_ANSWERS: Final = "several_answers"
 """What an endpoint that ignores `n` does not have; no manifest declares it."""
 
 
+@dataclass(frozen=True, slots=True)
+class PassedOn:
+    """What one backend gets of requests of one shape that it gets as they are, but for their words."""
+
+    request: RelayedRequest
+    labels: tuple[FieldRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided for a request, which holds for every other one of its shape while the backends are the same.
+
+    `request` is the first one without its words, `manifests` are those of the backends that were considered.
+    """
+
+    dispatcher: Dispatcher
+    request: ModelRequest
+    policy: FieldPolicy
+    outcome: Plan
+    group: BackendGroup
+    offers: Mapping[str, Offer]
+    manifests: tuple[tuple[Backend, CapabilityManifest], ...]
+    passed_on: dict[str, PassedOn] = field(default_factory=dict[str, PassedOn])
+    """By the names of the backends."""
+
+
 @dataclass(slots=True)
 class ModelCall:
     """One request of a model API while it is answered.
 
-    `headers` are those of the client that are passed on with an unchanged request. `records` has one record for each
-    answer that is wanted.
+    `headers` are those of the client that are passed on with an unchanged request. `words` are the members of its body
+    that are not in its shape, if it has one. `records` has one record for each answer that is wanted.
     """
 
     request: ModelRequest
@@ -43,6 +74,10 @@ class ModelCall:
     """The bytes of the request, with those of the responses that it continues."""
     key_id: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    shape: Hashable = None
+    words: Mapping[str, Raw] | None = None
+    decision: Decision | None = None
+    """What was decided for it, or for an earlier one of its shape."""
     record: WorkRecord = field(default_factory=WorkRecord)
     more_records: list[WorkRecord] = field(default_factory=list[WorkRecord])
     served_by: str | None = None

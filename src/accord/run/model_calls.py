@@ -4,18 +4,24 @@
         same API, nothing emulated:  the request as it came, bytes back         (`_relay`)
         otherwise:                   work order, emulations, pieces back        (`_translate`)
 
+What is decided for a request is kept for others of its shape (`Decision`), as long as the backends and what is known of
+them stay the same. Such a request skips the deciding, and nothing else.
+
 A failure before the first byte of the answer goes to the next backend, and what becomes of the fields is decided again
 for that one. A tuning field that an endpoint refuses by name is left out, once, and for a while after that. This module
 knows neither HTTP nor how an answer is written; `servers/http/model_calls.py` does.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Hashable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from random import random
 from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Raw
 
 from accord.apis.answer_table import answer_records, part_of
 from accord.apis.failure import EndpointError
@@ -40,11 +46,19 @@ from accord.core.work.signatures import has_marks, mark_signature, own_signature
 from accord.core.work.translated import put_field, translated_value
 from accord.errors import BackendError, BackendRetriedError, ErrorCode, RefusedError, TimedOutError
 from accord.off_loop import off_loop, schema_size
-from accord.ports import Backend, BackendPrice, Clock, DescribedBackend, OpenReply, RelayingBackend
+from accord.ports import (
+    Backend,
+    BackendPrice,
+    Clock,
+    DescribedBackend,
+    OpenReply,
+    RelayedRequest,
+    RelayingBackend,
+)
 from accord.run.decision_log import log_plan
 from accord.run.dispatch import Dispatcher, WorkRecord
 from accord.run.limits import TurnTimer
-from accord.run.model_call import SEVERAL_ANSWERS, ModelAnswer, ModelCall, refused_fields
+from accord.run.model_call import SEVERAL_ANSWERS, Decision, ModelAnswer, ModelCall, PassedOn, refused_fields
 from accord.wire.capability import Capability
 from accord.wire.disposition import Api, Disposition, FieldPolicy, FieldRecord
 from accord.wire.emulation import Disabled, EmulationConfig
@@ -57,6 +71,9 @@ ResultT = TypeVar("ResultT")
 
 NO_DESCRIBER: Final = "no backend may describe images; name one in emulation.describe_images_with"
 FOREIGN_SIGNATURE: Final = "a model of another API signed it; it is sent without the signature, or not at all"
+_encode: Final = msgspec.json.Encoder().encode
+MAX_DECISIONS: Final = 1_000
+"""For how many shapes of requests is kept what was decided."""
 MAX_LEARNED: Final = 8
 """How many times one request is sent again to a backend because its endpoint refused a field."""
 NAME_DESCRIBER: Final = "name a backend that can see in describe_images_with under [emulation]"
@@ -106,23 +123,36 @@ class ModelCalls:
         self._draw: Final = draw
         self._known: Final[dict[str, _BackendFacts]] = {}
         self._without_placeholders: tuple[PlanConfig, PlanConfig] | None = None
+        self._decisions: Final[dict[Hashable, Decision]] = {}
+
+    def decided(self, shape: Hashable) -> Decision | None:
+        """What was decided for an earlier request of this shape, if that still holds."""
+        decision = self._decisions.get(shape)
+        if decision is None:
+            return None
+        for backend, manifest in decision.manifests:
+            if backend.manifest is not manifest or self.dispatcher.refusals.has_any(backend.name):
+                del self._decisions[shape]
+                return None
+        return decision
+
+    def _keep(self, shape: Hashable, decision: Decision) -> None:
+        """Keep what was decided for a request that is passed on; the oldest goes when there are too many."""
+        if shape not in self._decisions and len(self._decisions) >= MAX_DECISIONS:
+            del self._decisions[next(iter(self._decisions))]
+        self._decisions[shape] = decision
 
     async def answer(self, call: ModelCall) -> ModelAnswer:
         """Begin to answer; raises the error with which the last backend failed, or the refusal."""
         call.dispatcher = self.dispatcher
         began_at = self._clock.monotonic()
-        group = self.resolve(call.request.model)
-        if isinstance(group, UnresolvedModel):
-            # Of the names that might be meant, only those that the caller may use are listed.
-            names = [name for name in self.names() if call.rules.allows_model(name)]
-            message = group.message if call.rules.models is None else unknown_name("model", call.request.model, names)
-            raise RefusedError(message, ErrorCode.NOT_FOUND, {"field": "model"})
-        outcome = call.record.outcome = self.plan(call, group)
+        decision = call.decision
+        if decision is None or decision.dispatcher is not self.dispatcher:
+            decision = call.decision = self._decide(call)
+        call.record.outcome = decision.outcome
         call.record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
-        log_plan(outcome, call.request_id)
-        if isinstance(outcome, Refusal):
-            raise self._refusal(call, outcome, group)
-        offers = {offer.backend: offer for offer in self._ordered([outcome.offer, *outcome.fallbacks], group)}
+        offers = self._ordered(decision)
+        log_plan(decision.outcome, call.request_id)
         async for attempt in self.dispatcher.attempts(tuple(offers), call.record.failures):
             call.may_resend = attempt.may_resend
             try:
@@ -137,6 +167,25 @@ class ModelCalls:
                 if attempt.is_final(error):
                     raise
         raise AssertionError("a plan has at least one offer")
+
+    def _decide(self, call: ModelCall) -> Decision:
+        """Plan this request; raises the refusal if no backend can answer it."""
+        began_at = self._clock.monotonic()
+        group = self.resolve(call.request.model)
+        if isinstance(group, UnresolvedModel):
+            # Of the names that might be meant, only those that the caller may use are listed.
+            names = [name for name in self.names() if call.rules.allows_model(name)]
+            message = group.message if call.rules.models is None else unknown_name("model", call.request.model, names)
+            raise RefusedError(message, ErrorCode.NOT_FOUND, {"field": "model"})
+        outcome = call.record.outcome = self.plan(call, group)
+        if isinstance(outcome, Refusal):
+            call.record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
+            log_plan(outcome, call.request_id)
+            raise self._refusal(call, outcome, group)
+        offers = {offer.backend: offer for offer in (outcome.offer, *outcome.fallbacks)}
+        manifests = tuple((each, each.manifest) for each in map(self.dispatcher.backends.__getitem__, group.backends))
+        request = call.request.with_words(None)
+        return Decision(self.dispatcher, request, call.policy, outcome, group, offers, manifests)
 
     def backends_of(self, model: str) -> Sequence[str]:
         """The backends that may answer a request for this model; none if there is no such model."""
@@ -173,17 +222,17 @@ class ModelCalls:
         details |= {"field": fields[0] if fields else "model", "fields": fields, "able": able}
         return RefusedError(message, refusal.code, details)
 
-    def _ordered(self, offers: list[Offer], group: BackendGroup) -> Sequence[Offer]:
+    def _ordered(self, decision: Decision) -> Mapping[str, Offer]:
         """The offers in the order in which they are tried: by weight among those that are equally good."""
-        if len(offers) < 2 or not group.weights:
+        offers, weights = decision.offers, decision.group.weights
+        if len(offers) < 2 or not weights:
             return offers
-        by_name = {offer.backend: offer for offer in offers}
-        equal = count_equal(offers)
-        names = [offer.backend for offer in offers[:equal]]
-        is_down = {name: self.dispatcher.circuits.is_open(name) for name in names}
+        equal = [*offers][: count_equal([*offers.values()])]
+        is_down = {name: self.dispatcher.circuits.is_open(name) for name in equal}
         # The share of a backend that is down goes to the others by their weights.
-        first = draw_first([name for name in names if not is_down[name]], group.weights, self._draw)
-        return [by_name[name] for name in (*first, *(name for name in names if is_down[name]))] + offers[equal:]
+        first = draw_first([name for name in equal if not is_down[name]], weights, self._draw)
+        names = dict.fromkeys([*first, *(name for name in equal if is_down[name]), *offers])
+        return {name: offers[name] for name in names}
 
     def plan_config(self) -> PlanConfig:
         """The dispatcher's configuration. A placeholder for an image is no emulation here: it must be described."""
@@ -240,43 +289,59 @@ class ModelCalls:
     async def _answer_from(self, call: ModelCall, offer: Offer) -> ModelAnswer:
         request, facts = call.request, self._facts(offer.backend)
         kind = facts.column.api
+        known = None if call.decision is None or call.left_out else call.decision.passed_on.get(offer.backend)
+        if known is not None and facts.relay is not None and call.words is not None:
+            self._begin_attempt(call, offer.backend, facts, known.labels)
+            return await self._relay(call, facts.relay, _with_words(known.request, call.words))
         check = output_check(request.order, self.dispatcher.settings.max_retries)
         # Each of several answers is checked, which is done one by one.
         splits = request.answers > 1 and (check is not None or kind is not request.api or call.asks_one_by_one)
-        signed = signed_fields(request)
-        unchanged = (
+        is_unchanged = (
             kind is request.api
             and not (offer.rescues or offer.losses or splits)
-            and not (signed and has_marks(request.order))
+            and not (signed_fields(request) and has_marks(request.order))
         )
-        labels = self._dropped_and_emulated(call, offer, facts.column, unchanged=unchanged)
-        order, is_signature_lost = request.order if unchanged else order_without(request, labels), False
-        if signed and not unchanged:
-            order, is_signature_lost = own_signatures(order, request.api.value, kind)
-        if is_signature_lost:
-            known = {each.field for each in labels}
-            labels += tuple(
-                FieldRecord(field=name, disposition=Disposition.DROPPED, reason=FOREIGN_SIGNATURE)
-                for name in signed
-                if name not in known
-            )
-        if not (unchanged and facts.relay is not None):
+        relay = facts.relay if is_unchanged else None
+        labels = self._dropped_and_emulated(call, offer, facts.column, unchanged=is_unchanged)
+        order = request.order
+        if not is_unchanged:
+            order, labels = _without_foreign_signatures(request, order_without(request, labels), kind, labels)
+        if relay is None:
             labels += assumed(request.api, request.fields, self.dispatcher.assumed(offer, order))
         if splits and kind is request.api and "n" not in facts.column.lacks:
             labels = (*labels, FieldRecord(field="n", disposition=Disposition.EMULATED, reason=ASKED_SEVERAL_TIMES))
-        call.served_by, call.labels, call.response_id, call.finish_reasons = offer.backend, labels, None, ()
+        self._begin_attempt(call, offer.backend, facts, labels)
+        if relay is None:
+            return await self._translate(call, offer, kind, _with_translated(call, order, kind, labels))
+        dropped = [each.field for each in labels if each.disposition is Disposition.DROPPED]
+        body = without_fields(request.body, dropped) if dropped else request.body
+        if check is None:
+            return await self._relay(call, relay, self._passed_on(call, relay, body, labels))
+        run = await off_loop(schema_size(request.order), EmulationRun, request.order, (check,))
+        return await self._relay_checked(call, relay, body, run)
+
+    def _passed_on(
+        self, call: ModelCall, backend: RelayingBackend, body: dict[str, Any], labels: tuple[FieldRecord, ...]
+    ) -> RelayedRequest:
+        """The request with this body as the backend gets it; kept for others of the same shape."""
+        to_send, words = backend.relayed_request(body), call.words
+        members = to_send.members
+        if words is None or call.decision is None or call.left_out:
+            return to_send
+        if not all(name in members and members[name] == body[name] for name in words):
+            return to_send
+        call.decision.passed_on[backend.name] = PassedOn(_without_words(to_send, words), labels)
+        self._keep(call.shape, call.decision)
+        return _with_words(to_send, words)
+
+    def _begin_attempt(
+        self, call: ModelCall, backend: str, facts: _BackendFacts, labels: tuple[FieldRecord, ...]
+    ) -> None:
+        """Note which backend is tried now, and forget what another one said."""
+        call.served_by, call.labels, call.response_id, call.finish_reasons = backend, labels, None, ()
         call.upstream_label, call.record.answer, call.parts = None, None, {}
         call.model = facts.described.model if facts.described is not None else None
-        call.record.backend, call.record.dispositions = offer.backend, list(labels)
-        if unchanged and facts.relay is not None:
-            body = request.body
-            if dropped := [each.field for each in labels if each.disposition is Disposition.DROPPED]:
-                body = without_fields(body, dropped)
-            if check is None:
-                return await self._relay(call, facts.relay, body)
-            run = await off_loop(schema_size(request.order), EmulationRun, request.order, (check,))
-            return await self._relay_checked(call, facts.relay, body, run)
-        return await self._translate(call, offer, kind, _with_translated(call, order, kind, labels))
+        call.record.backend, call.record.dispositions = backend, list(labels)
 
     def _dropped_and_emulated(
         self, call: ModelCall, offer: Offer, column: FieldColumn, *, unchanged: bool
@@ -293,10 +358,10 @@ class ModelCalls:
             for name, reason in refused.items()
         )
 
-    async def _relay(self, call: ModelCall, backend: RelayingBackend, body: dict[str, Any]) -> ModelAnswer:
-        begin = partial(call.record.begin_call, backend.name, call.request.order)
-        reply = await backend.relay(body, call.headers, begin, may_resend=call.may_resend)
-        if reply.is_stream is not call.request.order.stream:
+    async def _relay(self, call: ModelCall, backend: RelayingBackend, request: RelayedRequest) -> ModelAnswer:
+        begin = partial(call.record.begin_call, backend.name, call.request)
+        reply = await backend.relay(request, call.size, call.headers, begin, may_resend=call.may_resend)
+        if reply.is_stream is not call.request.is_streamed:
             await reply.close()
             message = f"{backend.name}: the endpoint answered in another form than was requested"
             raise BackendError(message, is_outage=False)
@@ -348,14 +413,15 @@ class ModelCalls:
         self, call: ModelCall, backend: RelayingBackend, body: dict[str, Any], run: EmulationRun
     ) -> ModelAnswer:
         """Pass the request on and hold its answer until it is valid; an invalid one is requested again."""
-        held, streamed = b"", call.request.order.stream
+        held, streamed = b"", call.request.is_streamed
         length = len(call.request.order.conversation.messages)
         try:
             while to_send := run.next_order():
                 added = to_send.conversation.messages[length:]
                 sent = backend.with_messages(body, added) if added else body
                 begin = partial(call.record.begin_call, backend.name, to_send)
-                reply = await backend.relay(sent, call.headers, begin, may_resend=call.may_resend)
+                request = backend.relayed_request(sent)
+                reply = await backend.relay(request, call.size, call.headers, begin, may_resend=call.may_resend)
                 try:
                     held = await _read_all(reply)
                 finally:
@@ -389,7 +455,7 @@ class ModelCalls:
             streams.append(self.dispatcher.answer_from(offer, order, record, timer, may_resend=call.may_resend))
         is_limited = offer.backend in self.dispatcher.concurrent  # the call has one slot: one answer after the other
         try:
-            if not request.order.stream:
+            if not request.is_streamed:
                 if is_limited:
                     answers = [await _collect(stream, kind) for stream in streams]
                 else:
@@ -505,6 +571,34 @@ def _with_translated(call: ModelCall, order: WorkOrder, kind: Api, labels: Seque
         if name not in dropped and (place := place_of(request.api, name, kind)) is not None:
             put_field(parameters, place, translated_value(request, name, kind))
     return order if parameters == order.parameters else order.model_copy(update={"parameters": parameters})
+
+
+def _without_foreign_signatures(
+    request: ModelRequest, order: WorkOrder, kind: Api, labels: tuple[FieldRecord, ...]
+) -> tuple[WorkOrder, tuple[FieldRecord, ...]]:
+    """The order with the signatures that a model of this API accepts; a label says where others were."""
+    signed = signed_fields(request)
+    if not signed:
+        return order, labels
+    order, is_signature_lost = own_signatures(order, request.api.value, kind)
+    if not is_signature_lost:
+        return order, labels
+    known = {each.field for each in labels}
+    lost = [name for name in signed if name not in known]
+    return order, labels + tuple(
+        FieldRecord(field=name, disposition=Disposition.DROPPED, reason=FOREIGN_SIGNATURE) for name in lost
+    )
+
+
+def _with_words(request: RelayedRequest, words: Mapping[str, Raw]) -> RelayedRequest:
+    """The request with these members as a client sent them."""
+    return RelayedRequest({**request.members, **words}, request.hides_usage)
+
+
+def _without_words(request: RelayedRequest, names: Container[str]) -> RelayedRequest:
+    """The request without these members, of which only the place is kept; the others as JSON text."""
+    members = {name: None if name in names else Raw(_encode(value)) for name, value in request.members.items()}
+    return RelayedRequest(members, request.hides_usage)
 
 
 async def _all_or_none(awaitables: Sequence[Awaitable[ResultT]]) -> list[ResultT]:

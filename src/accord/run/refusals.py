@@ -212,6 +212,10 @@ class RefusalMemory:
             if self._channel is not None:
                 self._channel.publish(LISTED_TOPIC, refusal.to_json().encode())
 
+    def has_any(self, backend: str) -> bool:
+        """Whether anything is kept of this backend, whether it counts or not."""
+        return bool(self._by_backend.get(backend))
+
     def _current(self, backend: str, caller: str) -> list[tuple[_Key, _Refusal]]:
         known = self._by_backend.get(backend)
         if not known:

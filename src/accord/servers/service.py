@@ -1,7 +1,7 @@
 """What every transport shares: sessions, settings, authentication, observers, and admission of a turn."""
 
 import gc
-from collections.abc import Callable, Container, Generator, Mapping
+from collections.abc import Callable, Container, Generator, Hashable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,6 +18,7 @@ from accord.run import LiveTurn, SentContent, Sessions, StoredTurn
 from accord.run.budgets import Budgets
 from accord.run.call_log import CallLog
 from accord.run.model_calls import ModelCallsRef
+from accord.wire.keys import NO_RULES
 from accord.wire.request import ServiceRequest
 from accord.wire.session import TokenRecord
 
@@ -260,6 +261,13 @@ def may_reference_account(caller: Caller) -> bool:
     On a service without authentication, everybody is the operator.
     """
     return caller.id is None or (caller.key is not None and caller.key.limits.may_reference_account)
+
+
+def rights_of(caller: Caller) -> tuple[Hashable, ...]:
+    """All of this caller's rights that decide what becomes of a request of a model API."""
+    rules = NO_RULES if caller.key is None else caller.key.limits
+    models = None if rules.models is None else tuple(rules.models)
+    return may_reference_account(caller), rules.policy, models
 
 
 def check_account_references(body: Mapping[str, Any]) -> None:

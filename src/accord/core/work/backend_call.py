@@ -12,6 +12,7 @@ from math import ceil
 from typing import Any, Final, Protocol
 
 from accord.core.work.estimate_tokens import estimate_tokens, json_tokens, text_tokens
+from accord.core.work.fields import ModelRequest
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkOrder
 
 MAX_COUNT: Final = 10**9
@@ -35,7 +36,8 @@ class BackendCall:
     """One request to a backend, made for an answer or for the description of an image."""
 
     backend: str
-    order: WorkOrder
+    work: WorkOrder | ModelRequest
+    """What it was about; the order of a request that is passed on is read only if it is needed."""
     describes: bool = False
     model: str | None = None
     """The model that answered, as the endpoint names it."""
@@ -50,6 +52,11 @@ class BackendCall:
     arrived: ArrivedBytes | None = None
     """What a backend that gets its answers in bytes has got; of others, the pieces are counted."""
     _piece_tokens: float = field(default=0.0, init=False)
+
+    @property
+    def order(self) -> WorkOrder:
+        """The work order."""
+        return self.work.order if isinstance(self.work, ModelRequest) else self.work
 
     def report(self, usage: Mapping[str, Any] | None, model: str | None) -> None:
         """Note what the endpoint said of the answer so far."""

@@ -5,8 +5,8 @@ names of the rows that it uses. Everything after that is the same for all of the
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, cast
 
@@ -14,6 +14,7 @@ from accord.core.work.field_table import CHAT, MESSAGES, RESPONSES, TRANSLATED
 from accord.wire.disposition import Api, Disposition, FieldClass
 from accord.wire.work import WorkOrder
 
+NO_EXTENSION: Final[Mapping[str, Any]] = MappingProxyType({})
 ANY_OTHER: Final = "*"
 """The row of every field that is not listed."""
 
@@ -219,7 +220,6 @@ def values_at(body: Mapping[str, Any], name: str) -> list[Any]:
     return values
 
 
-@dataclass(frozen=True, slots=True)
 class ModelRequest:
     """A request of a model API, translated.
 
@@ -228,10 +228,48 @@ class ModelRequest:
     answers are wanted. `accord` is the request's `accord` member.
     """
 
-    api: Api
-    model: str
-    order: WorkOrder
-    fields: tuple[str, ...]
-    body: dict[str, Any]
-    answers: int = 1
-    accord: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType(dict[str, Any]()))
+    __slots__ = ("_body", "_order", "_read", "accord", "answers", "api", "fields", "is_streamed", "model")
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what a codec has read
+        self,
+        api: Api,
+        model: str,
+        order: WorkOrder,
+        fields: tuple[str, ...],
+        body: dict[str, Any],
+        answers: int = 1,
+        accord: Mapping[str, Any] = NO_EXTENSION,
+    ) -> None:
+        self.api = api
+        self.model = model
+        self.fields = fields
+        self.answers = answers
+        self.accord = accord
+        self.is_streamed = order.stream
+        self._order: WorkOrder | None = order
+        self._body: dict[str, Any] | None = body
+        self._read: Callable[[], ModelRequest] | None = None
+
+    @property
+    def order(self) -> WorkOrder:
+        """The work order."""
+        return self._order or self._load()[0]
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """What was sent."""
+        return self._load()[1] if self._body is None else self._body
+
+    def with_words(self, read: "Callable[[], ModelRequest] | None") -> "ModelRequest":
+        """Another request of this shape, which `read` reads if its order or its body is needed."""
+        other = ModelRequest.__new__(ModelRequest)
+        other.api, other.model, other.fields, other.answers = self.api, self.model, self.fields, self.answers
+        other.accord, other.is_streamed = self.accord, self.is_streamed
+        other._order, other._body, other._read = None, None, read  # noqa: SLF001 - of its own class
+        return other
+
+    def _load(self) -> tuple[WorkOrder, dict[str, Any]]:
+        assert self._read is not None  # noqa: S101 - only a request without words has nothing to read
+        request = self._read()
+        self._order, self._body = request.order, request.body
+        return self._order, self._body

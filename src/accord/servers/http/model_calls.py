@@ -8,6 +8,7 @@ have the shape of the API.
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, cast
 
@@ -16,10 +17,12 @@ import msgspec
 from accord.apis.chat.codec import ChatCodec
 from accord.apis.codec import AnswerLabels, AnswerWriter, ServedApi
 from accord.apis.messages.codec import MessagesCodec
+from accord.apis.request_shape import RequestShape, read_shape
 from accord.apis.responses.codec import ResponsesCodec
 from accord.apis.responses.read_request import continue_from
 from accord.config import ServerConfig
 from accord.core.work.dispositions import format_dispositions
+from accord.core.work.fields import ModelRequest
 from accord.errors import AccordError, BackendRetriedError, ErrorCode, RefusedError
 from accord.off_loop import off_loop
 from accord.run.call_costs import CallCosts
@@ -30,7 +33,7 @@ from accord.run.model_call import ModelAnswer, ModelCall
 from accord.run.model_calls import ModelCallsRef
 from accord.run.receipt import STATE_BY_OUTCOME, CallFacts, call_content, call_outcome
 from accord.servers.http.assist import WATCH_AFTER_S, run_while_connected
-from accord.servers.http.body import read_body
+from accord.servers.http.body import check_values, read_body
 from accord.servers.http.exchange import (
     ClientGoneError,
     Exchange,
@@ -56,6 +59,7 @@ from accord.servers.service import (
     check_model_allowed,
     may_reference_account,
     reserve_turn,
+    rights_of,
 )
 from accord.wire.disposition import Api, FieldPolicy
 from accord.wire.keys import MICRO, NO_RULES
@@ -78,6 +82,7 @@ PATHS: Final[Mapping[Api, str]] = {
     Api.RESPONSES: RESPONSES_PATH,
     Api.MESSAGES: MESSAGES_PATH,
 }
+POLICY_NAME: Final = POLICY_HEADER.lower().encode()
 PASSED_ON: Final = ("anthropic-beta", "openai-beta")
 """Headers of a client that belong to its request, and are passed on with it."""
 ANONYMOUS_OWNER: Final = "anonymous"
@@ -120,41 +125,61 @@ class ModelApiEndpoint(ModelEndpoint):
         REQUEST_ID.set(request_id)
         raw = await read_body(exchange.receive, exchange.headers, service.settings)
         with reserve_turn(service, caller_key(exchange.caller.id, client_address(exchange.scope)), request_id):
-            size, (body, digest) = len(raw), await off_loop(len(raw), _read_bytes, raw, service.settings)
+            call, keeper = await self._read_call(exchange, raw)
             del raw  # it would take its memory as long as the answer lasts
-            keeper = None
-            if self.codec.api is Api.RESPONSES and body.get("store") is not False:
-                keeper = ResponseKeeper(body, request_id, may_continue=size <= service.sessions.history_bytes)
-            call = await self._read_call(exchange, body, size, digest)
             exchange.started_turn = request_id
             service.observer.turn_started(request_id)
             with continuing_trace(exchange.scope["headers"]):
                 work = self._run(exchange, call, keeper)
                 return await run_while_connected(exchange.receive, work, WATCH_AFTER_S)
 
-    async def _read_call(self, exchange: Exchange, body: dict[str, Any], size: int, digest: str) -> ModelCall:
-        if not may_reference_account(exchange.caller):
-            await off_loop(size, check_account_references, body)
-        if self.codec.api is Api.RESPONSES and body.get("previous_response_id") is not None:
-            earlier, more = await self._stored.earlier_items(body["previous_response_id"], exchange.caller.id)
-            body, size = continue_from(body, earlier), size + more
-        request, request_id = await off_loop(size, self.codec.read_request, body), str(exchange.request_id)
-        check_model_allowed(exchange.caller, request.model)
+    async def _read_call(self, exchange: Exchange, raw: bytes) -> tuple[ModelCall, ResponseKeeper | None]:
+        """The call of a request, and what keeps its response; of a known shape only its words are read."""
+        caller, request_id, size = exchange.caller, str(exchange.request_id), len(raw)
+        digest, shape = await off_loop(size, _read_bytes, raw, self._service.settings)
+        key, decision = None, None
+        if shape is not None:
+            key = self.codec.api, shape.key, exchange.headers.get(POLICY_NAME), rights_of(caller)
+            decision = self._calls.current.decided(key)
+        if decision is not None:
+            body, policy = None, decision.policy
+            request = decision.request.with_words(partial(self._read_request, raw))
+        else:
+            body = await off_loop(size, parse_object, raw)
+            if not may_reference_account(caller):
+                await off_loop(size, check_account_references, body)
+            sent = body
+            if self.codec.api is Api.RESPONSES and body.get("previous_response_id") is not None:
+                earlier, more = await self._stored.earlier_items(body["previous_response_id"], caller.id)
+                sent, size = continue_from(body, earlier), size + more
+            request = await off_loop(size, self.codec.read_request, sent)
+            check_model_allowed(caller, request.model)
+            policy = read_policy(exchange, request.accord)
         clock, headers = self._service.sessions.engine.clock, exchange.headers
-        return ModelCall(
+        call = ModelCall(
             request,
             request_id,
-            exchange.caller.id or ANONYMOUS_OWNER,
+            caller.id or ANONYMOUS_OWNER,
             digest,
             clock.now(),
             clock.monotonic(),
-            rules=exchange.caller.key.limits if exchange.caller.key else NO_RULES,
+            rules=caller.key.limits if caller.key else NO_RULES,
             size=size,
-            policy=read_policy(exchange, request.accord),
-            record=WorkRecord(request_id=request_id, caller=exchange.caller.id or ""),
-            key_id=exchange.caller.key.token_id if exchange.caller.key else None,
+            policy=policy,
+            record=WorkRecord(request_id=request_id, caller=caller.id or ""),
+            key_id=caller.key.token_id if caller.key else None,
             headers={name: value.decode("latin-1") for name in PASSED_ON if (value := headers.get(name.encode()))},
+            shape=key,
+            words=None if shape is None else shape.words,
+            decision=decision,
         )
+        keeper = None
+        if self.codec.api is Api.RESPONSES and (body := body or request.body).get("store") is not False:
+            keeper = ResponseKeeper(body, request_id, may_continue=len(raw) <= self._service.sessions.history_bytes)
+        return call, keeper
+
+    def _read_request(self, raw: bytes) -> ModelRequest:
+        return self.codec.read_request(parse_object(raw))
 
     async def _run(self, exchange: Exchange, call: ModelCall, keeper: ResponseKeeper | None) -> int:
         """Answer this call; whatever happens, it is recorded."""
@@ -298,9 +323,10 @@ class ModelApiEndpoint(ModelEndpoint):
         self._service.observer.turn_ended(content.members)
 
 
-def _read_bytes(raw: bytes, settings: ServerConfig) -> tuple[dict[str, Any], str]:
-    """The body of a request, and its digest."""
-    return parse_object(raw, settings), sha256(raw).hexdigest()
+def _read_bytes(raw: bytes, settings: ServerConfig) -> tuple[str, RequestShape | None]:
+    """The digest of a request and its shape; raises `RefusedError` if it exceeds a limit."""
+    check_values(raw, settings)
+    return sha256(raw).hexdigest(), read_shape(raw)
 
 
 async def _written(writer: AnswerWriter, answer: ModelAnswer, call: ModelCall) -> AsyncGenerator[bytes, None]:
@@ -337,7 +363,7 @@ class _StreamSender:
 
 def read_policy(exchange: Exchange, accord: Mapping[str, Any]) -> FieldPolicy:
     """The policy of the request, of its header, of the key, or the default; the strictest that is named counts."""
-    header = exchange.headers.get(POLICY_HEADER.lower().encode(), b"").decode("latin-1").strip().lower()
+    header = exchange.headers.get(POLICY_NAME, b"").decode("latin-1").strip().lower()
     of_key = exchange.caller.key.limits.policy if exchange.caller.key else None
     named = {str(accord.get("policy") or "").lower(), header, of_key or ""} - {""}
     for name in named:
@@ -382,7 +408,7 @@ def call_member(call: ModelCall) -> dict[str, Any]:
         "api": call.request.api.value,
         "requested": call.request.model,
         "policy": call.policy.value,
-        "streamed": call.request.order.stream,
+        "streamed": call.request.is_streamed,
     }
     given = {
         "served_by": call.served_by,

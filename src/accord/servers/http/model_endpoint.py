@@ -6,9 +6,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from accord.apis.codec import ServedApi, api_status
-from accord.config import ServerConfig
 from accord.errors import AccordError, ErrorCode, RefusedError
-from accord.servers.http.body import check_values
 from accord.servers.http.exchange import (
     Exchange,
     Handler,
@@ -64,9 +62,8 @@ class ModelEndpoint(HttpEndpoint):
         return await send_api_error(exchange.send, self.codec, error, request_id, allow)
 
 
-def parse_object(raw: bytes, settings: ServerConfig) -> dict[str, Any]:
-    """The body as an object; raises `RefusedError` if it is not one or exceeds a limit."""
-    check_values(raw, settings)
+def parse_object(raw: bytes) -> dict[str, Any]:
+    """The body as an object; raises `RefusedError` if it is not one."""
     try:
         body = _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -13,7 +13,7 @@ from accord.off_loop import off_loop
 from accord.ports import CountingBackend
 from accord.run.limits import CallLimit
 from accord.run.model_calls import ModelCallsRef
-from accord.servers.http.body import read_body
+from accord.servers.http.body import check_values, read_body
 from accord.servers.http.exchange import Exchange, new_request_id, send_response
 from accord.servers.http.model_endpoint import ID_HEADERS, JSON_TYPE, ModelEndpoint, parse_object
 from accord.servers.service import Service, check_account_references, check_model_allowed, may_reference_account
@@ -39,7 +39,8 @@ class CountTokensEndpoint(ModelEndpoint):
         request_id = exchange.request_id = new_request_id()
         settings = self._service.settings
         raw = await read_body(exchange.receive, exchange.headers, settings)
-        body = await off_loop(len(raw), parse_object, raw, settings)
+        await off_loop(len(raw), check_values, raw, settings)
+        body = await off_loop(len(raw), parse_object, raw)
         if not may_reference_account(exchange.caller):
             await off_loop(len(raw), check_account_references, body)
         request = await off_loop(len(raw), self._messages.read_count_request, body)
