@@ -17,6 +17,7 @@ MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 
 _LINE_END: Final = re.compile(rb"\r\n?|\n")
 _EVENT_END: Final = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
+_NAMED_START: Final = re.compile(rb"\n\nevent: [^\n]*\ndata: (?=\{)")
 _BOM: Final = b"\xef\xbb\xbf"
 _LF: Final = 0x0A
 _DATA: Final = b"data: "
@@ -131,35 +132,77 @@ class EventDecoder:
 
 
 class EventBlocks:
-    """Cuts a stream of bytes at the ends of events, without parsing them: for events that are passed on as they are."""
+    """Holds a stream of bytes back to the ends of events, without parsing them: for events that are passed on."""
 
     __slots__ = ("_rest",)
 
     def __init__(self) -> None:
         self._rest = b""
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Return the events that these bytes complete, each with the blank line that ends it."""
+    def feed(self, data: bytes) -> bytes:
+        """Return the events that these bytes complete, with the blank line that ends the last of them."""
         if self._rest:
             data = self._rest + data
         if b"\r" not in data:
-            *blocks, self._rest = data.split(b"\n\n")
-            blocks = [block + b"\n\n" for block in blocks]
+            end = data.rfind(b"\n\n") + 2 if b"\n\n" in data else 0
         else:
-            blocks, start = list[bytes](), 0
             # A line end that is cut after its CR is not one yet.
-            for end in _EVENT_END.finditer(data, 0, len(data) - data.endswith(b"\r")):
-                blocks.append(data[start : end.end()])
-                start = end.end()
-            self._rest = data[start:]
+            ends = [found.end() for found in _EVENT_END.finditer(data, 0, len(data) - data.endswith(b"\r"))]
+            end = ends[-1] if ends else 0
+        self._rest = data[end:]
         if len(self._rest) > MAX_EVENT_BYTES:
             raise InvalidMessageError("event", [Problem("(the event)", f"at most {MAX_EVENT_BYTES} bytes")])
-        return blocks
+        return data[:end]
 
     def finish(self) -> bytes:
         """Return what follows the last complete event."""
         rest, self._rest = self._rest, b""
         return rest
+
+
+def split_events(text: bytes) -> list[bytes]:
+    """Return each event of this text with the blank line that ends it, and what follows the last one, if anything."""
+    if b"\r" not in text:
+        *blocks, rest = text.split(b"\n\n")
+        blocks = [block + b"\n\n" for block in blocks]
+    else:
+        blocks, start = list[bytes](), 0
+        for end in _EVENT_END.finditer(text):
+            blocks.append(text[start : end.end()])
+            start = end.end()
+        rest = text[start:]
+    return [*blocks, rest] if rest else blocks
+
+
+def split_first(text: bytes) -> tuple[bytes, bytes]:
+    """Return the first event of this text with the blank line that ends it, and what follows it."""
+    if b"\r" not in text:
+        end = text.find(b"\n\n") + 2
+        end = end if end >= 2 else len(text)
+    else:
+        found = _EVENT_END.search(text)
+        end = found.end() if found else len(text)
+    return text[:end], text[end:]
+
+
+def plain_data(text: bytes) -> tuple[bytes, int] | None:
+    """Return the objects of these events, one after the other, and their number; None if any event needs a closer look.
+
+    Nearly every event is one line with an object, perhaps after a line with its name, which must not be `error`. Each
+    begins and ends with a brace, so that no object can begin in one event and end in another: `}{` is no JSON. A caller
+    compares the number with that of the objects, since one event may have several.
+    """
+    count = text.count(b"\n\n")
+    if not text.endswith(b"\n\n") or text.count(b"}\n\n") != count or b"\r" in text:
+        return None
+    if text.startswith(b"data: {"):
+        starts, data = text.count(b"\n\ndata: {"), text[len(_DATA) : -2].replace(b"\n\ndata: ", b"\n")
+    elif b"event: error\n" not in text:
+        data, starts = _NAMED_START.subn(b"\n", b"\n\n" + text[:-2])
+        starts -= 1
+    else:
+        return None
+    return (data, count) if starts == count - 1 else None
 
 
 def parse_block(block: bytes) -> ServerEvent | None:

@@ -18,7 +18,7 @@ from accord.apis.responses.codec import ResponsesCodec
 from accord.apis.responses.read_answer import LAST_EVENTS
 from accord.apis.responses.read_request import input_items
 from accord.core.sizes import find_excess
-from accord.core.sse import EventBlocks, parse_block
+from accord.core.sse import parse_block, split_events
 from accord.errors import ErrorCode, RefusedError
 from accord.off_loop import off_loop
 from accord.ports import SessionStore
@@ -196,7 +196,7 @@ class ResponseKeeper:
         """The same events with Accord's id in the place of the endpoint's."""
         if not any(mark in block for mark in _MAY_NAME_IT):
             return block
-        return b"".join(self._rename_event(event) for event in _events_of(block))
+        return b"".join(self._rename_event(event) for event in split_events(block))
 
     def _rename_event(self, block: bytes) -> bytes:
         event = parse_block(block)
@@ -216,7 +216,7 @@ class ResponseKeeper:
         """Keep the response if these events end it."""
         if not any(mark in block for mark in _MAY_END_IT):
             return
-        for each in _events_of(block):
+        for each in split_events(block):
             event = parse_block(each)
             if event is None or not event.data.lstrip().startswith(b"{"):
                 continue
@@ -235,11 +235,6 @@ class ResponseKeeper:
         data = {"response": self._response, "input": self._input, "previous": self._previous}
         packet = {"op": "event", "p": {"type": "model_response", "data": data}}
         return (_encode(packet).decode(),)
-
-
-def _events_of(block: bytes) -> list[bytes]:
-    blocks = EventBlocks()
-    return [*blocks.feed(block), blocks.finish()]
 
 
 def _with_text(data: bytes, path: Sequence[str], text: str) -> bytes:
