@@ -24,7 +24,8 @@ _IN_LINE: Final = re.compile(f"[{_UNSAFE}\t\n\r]")
 
 def escape_controls(text: str) -> str:
     """Escape control characters, except for tabs and line ends."""
-    return _IN_TEXT.sub(_escape, text)
+    # Nothing that is printable is escaped; looking for that takes a tenth of the time.
+    return text if text.replace("\n", "").isprintable() else _IN_TEXT.sub(_escape, text)
 
 
 def escape_line(text: str) -> str:

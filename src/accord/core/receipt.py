@@ -30,11 +30,8 @@ MAX_CANONICAL_DEPTH: Final = MAX_DEPTH + 50
 
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
-# Numbers that ECMAScript may write differently from the compiled encoder: `1.0`, or one with an exponent. Each pattern
-# begins with a fixed character, which is five times as fast to search for as a pattern that begins with any digit; text
-# that happens to match only costs the slower path.
-_WHOLE_FLOAT: Final = re.compile(rb"\.0[,\]}]")
-_EXPONENT: Final = re.compile(rb"e[0-9+-]+[,\]}]")
+MIN_PLAIN: Final = 1e-4
+"""Every writer of JSON writes fractions above this without an exponent."""
 
 
 def canonical(value: Any) -> bytes:
@@ -56,9 +53,26 @@ def canonical_object(members: dict[str, Any]) -> bytes:
     except (OverflowError, UnicodeEncodeError, RecursionError):
         return canonical(members)
     # Beyond ASCII, names may sort differently; `null` may have been NaN.
-    odd_number = _WHOLE_FLOAT.search(written) or _EXPONENT.search(written)
-    is_canonical = written.isascii() and b"null" not in written and not odd_number
+    is_canonical = written.isascii() and b"null" not in written and not _has_odd_number(members)
     return written if is_canonical else canonical(members)
+
+
+def _has_odd_number(value: Any) -> bool:
+    """Whether ECMAScript may write a number of this JSON value in another form than the encoder: `1.0`, `1e-7`.
+
+    Looking at the values takes a tenth of the time of searching the text.
+    """
+    left = [value]
+    while left:
+        each = left.pop()
+        kind = cast("type[Any]", type(each))
+        if kind is dict:
+            left.extend(each.values())
+        elif kind is list or kind is tuple:
+            left.extend(each)
+        elif kind is float and (each.is_integer() or not MIN_PLAIN < abs(each) < MAX_EXACT):
+            return True
+    return False
 
 
 def digest(value: Any) -> str:

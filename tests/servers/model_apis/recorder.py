@@ -21,10 +21,13 @@ class Recorder:
 
     address: str = ""
     sent: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
+    raw: list[bytes] = field(default_factory=list[bytes])
+    """The bodies as they came."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer in the API of the path, streamed if that is requested."""
         body: dict[str, Any] = await request.json()
+        self.raw.append(await request.read())
         self.sent.append((request.path, body))
         if request.path.endswith("chat/completions"):
             whole, events = chat_answer(body.get("n") or 1)

@@ -237,7 +237,8 @@ def parse_reader(declared: str | dict[str, Any]) -> Reader:
 
 def header_value(text: str) -> bytes:
     """This text as the value of a header: printable ASCII, "?" for any other character, and of bounded length."""
-    return _NOT_IN_HEADERS.sub("?", text[:MAX_HEADER_CHARS]).encode()
+    text = text[:MAX_HEADER_CHARS]
+    return (text if text.isascii() and text.isprintable() else _NOT_IN_HEADERS.sub("?", text)).encode()
 
 
 def client_address(scope: Scope) -> str:
