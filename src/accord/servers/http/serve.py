@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
 from types import FrameType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import uvicorn
 
@@ -42,6 +42,10 @@ LISTEN_REMEDIES: Final[Mapping[int | None, str]] = {
     socket.EAI_AGAIN: "give a --host that is an address of this machine",
 }
 """What to do if the service cannot listen at its address, by the number of the error."""
+
+ACCEPTED_AT_ONCE: Final = 64
+ACCEPT_AGAIN_S: Final = 1.0
+"""When connections are accepted again after the process had no file or memory left for one."""
 
 LOGGER: Final = logging.getLogger("accord.servers")
 
@@ -101,11 +105,78 @@ def server_of(app: App, settings: ServerConfig, *, has_lifespan: bool = True) ->
 
 
 class _UvicornServer(uvicorn.Server):
-    """uvicorn without its signal handlers; `SignalHandler` replaces them."""
+    """uvicorn without its signal handlers, which `SignalHandler` replaces, and with `Listener`s."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the application, then accept connections."""
+        await super().startup(sockets=[])
+        sockets = sockets or [listen_at(self.config.host, self.config.port)]
+        self.servers = cast("Any", [Listener(each, self._new_connection) for each in sockets])
+
+    def _new_connection(self) -> asyncio.Protocol:
+        return cast("Any", self.config.http_protocol_class)(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+
+
+class Listener:
+    """Accepts connections, all that wait at a time.
+
+    uvloop's own server accepts one in each round of the event loop: of 64 clients that connect at once to a busy
+    service, the last one waited for 64 rounds.
+    """
+
+    def __init__(self, listener: socket.socket, new_connection: Callable[[], asyncio.Protocol]) -> None:
+        self.sockets: Final = [listener]
+        self._new_connection: Final = new_connection
+        self._loop: Final = asyncio.get_running_loop()
+        self._opening: Final[set[asyncio.Task[Any]]] = set()
+        self._retry: asyncio.TimerHandle | None = None
+        listener.setblocking(False)
+        self._listen()
+
+    def close(self) -> None:
+        """Accept no more."""
+        self._loop.remove_reader(self.sockets[0])
+        self.sockets[0].close()
+        if self._retry is not None:
+            self._retry.cancel()
+
+    async def wait_closed(self) -> None:
+        """Wait until no connection is being opened any more."""
+        await asyncio.gather(*self._opening)
+
+    def _listen(self) -> None:
+        self._loop.add_reader(self.sockets[0], self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                connection, _ = self.sockets[0].accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                # No file or no memory is left: what waits is accepted when there may be some again.
+                LOGGER.error("No connection can be accepted", extra={"fields": {"why": error.strerror}})
+                self._loop.remove_reader(self.sockets[0])
+                self._retry = self._loop.call_later(ACCEPT_AGAIN_S, self._listen)
+                return
+            connection.setblocking(False)
+            if connection.family != getattr(socket, "AF_UNIX", None):
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            opening = self._loop.create_task(self._open(connection))
+            self._opening.add(opening)
+            opening.add_done_callback(self._opening.discard)
+
+    async def _open(self, connection: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._new_connection, connection)
+        except OSError:  # the client is gone
+            connection.close()
 
 
 def listen_at(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
