@@ -30,7 +30,7 @@ class PlainMessage(msgspec.Struct, forbid_unknown_fields=True):
     content: str
 
 
-class RequestShape(NamedTuple):
+class CallShape(NamedTuple):
     """The shape, and the members that are not in it, as they were sent."""
 
     key: tuple[tuple[str, bytes | str], ...]
@@ -42,7 +42,7 @@ _decode_text: Final = msgspec.json.Decoder(str).decode
 _decode_messages: Final = msgspec.json.Decoder(list[PlainMessage]).decode
 
 
-def read_shape(raw: bytes) -> RequestShape | None:
+def read_shape(raw: bytes) -> CallShape | None:
     """Return the shape of a request that was sent as this JSON text; None if it has none, or is not valid."""
     try:
         members = _decode_members(raw)
@@ -58,7 +58,7 @@ def read_shape(raw: bytes) -> RequestShape | None:
             key.append((name, mark or (value if len(value) <= MAX_KEY_BYTES else blake2b(value).digest())))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return RequestShape(tuple(key), words)
+    return CallShape(tuple(key), words)
 
 
 def _mark(name: str, value: bytes) -> str | None:

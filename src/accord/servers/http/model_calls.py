@@ -17,7 +17,7 @@ import msgspec
 from accord.apis.chat.codec import ChatCodec
 from accord.apis.codec import AnswerLabels, AnswerWriter, ServedApi
 from accord.apis.messages.codec import MessagesCodec
-from accord.apis.request_shape import RequestShape, read_shape
+from accord.apis.request_shape import CallShape, read_shape
 from accord.apis.responses.codec import ResponsesCodec
 from accord.apis.responses.read_request import continue_from
 from accord.config import ServerConfig
@@ -323,7 +323,7 @@ class ModelApiEndpoint(ModelEndpoint):
         self._service.observer.turn_ended(content.members)
 
 
-def _read_bytes(raw: bytes, settings: ServerConfig) -> tuple[str, RequestShape | None]:
+def _read_bytes(raw: bytes, settings: ServerConfig) -> tuple[str, CallShape | None]:
     """The digest of a request and its shape; raises `RefusedError` if it exceeds a limit."""
     check_values(raw, settings)
     return sha256(raw).hexdigest(), read_shape(raw)

@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -255,7 +254,7 @@ def test_no_change_of_a_body_leaves_it_without_a_reply(path: list[int], other: A
             order = request.order.model_copy(
                 update={"conversation": request.order.conversation.model_copy(update={"messages": messages[:count]})}
             )
-            received = ReceivedRequest(replace(request, order=order))
+            received = ReceivedRequest(ModelRequest(request.api, request.model, order, request.fields, request.body))
             reply = choose_reply(received)
             if not isinstance(reply, ErrorReply):
                 labels = AnswerLabels(received.answer_id, 0, request.model, {})
