@@ -1,6 +1,7 @@
 """An agent that does not end when it is told to; it goes on until `agent_may_run` is cleared."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from threading import Event
@@ -8,6 +9,7 @@ from threading import Event
 from accord.agent import Agent, Turn, Yielded
 
 STEP_S = 0.01
+AGAIN = 50_000
 agent_may_run = Event()
 agent_may_run.set()
 
@@ -80,6 +82,14 @@ async def stubborn(  # noqa: C901, PLR0912, PLR0915 - one case for each way
                 with suppress(BaseException):
                     await asyncio.shield(asking)
             await wait()
+        case "ask again":
+            with suppress(BaseException):
+                await wait()
+            for _ in range(AGAIN):
+                with suppress(BaseException):
+                    await turn.ask().text()
+                await asyncio.sleep(0)
+            print("asked again", file=sys.stderr, flush=True)
         case "relay":
             yield await turn.ask().text()
         case _:

@@ -183,6 +183,21 @@ def test_a_service_stops_although_an_agent_does_not(tmp_path: Path, way: str):
     within(run)
 
 
+def test_an_abandoned_agent_that_goes_on_asking_takes_no_memory(tmp_path: Path):
+    async def run() -> None:
+        async with (
+            accord_serve(tmp_path, STUBBORN_AGENT, environ={**SHORT, "PYTHONPATH": str(ROOT)}) as service,
+            aiohttp.ClientSession(service.address) as client,
+        ):
+            before_mb = service.memory_mb()
+            async with client.post("/v1/assist", json=body(1, "ask again"), headers=EVENTS) as response:
+                assert events_of(await response.read())[-2][1]["p"]["code"] == "timed_out"
+            await service.until_logged("asked again", timeout_s=40)
+            assert service.memory_mb() < before_mb + 40
+
+    within(run)
+
+
 def test_an_agent_that_cancels_all_tasks_fails_its_own_turn_only(tmp_path: Path):
     async def run() -> None:
         async with (

@@ -123,7 +123,8 @@ class TurnTimer:
     def raise_if_over(self) -> None:
         """Raise the error with which the turn is over, if it is."""
         if self.over is not None:
-            raise self.over
+            # Each raise adds to a traceback, and an agent that goes on may get this error thousands of times a second.
+            raise self.over.with_traceback(None)
 
     def cancel(self) -> None:
         """Stop waiting, now and from now on."""
