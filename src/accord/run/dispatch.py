@@ -5,7 +5,7 @@ cannot be taken back, and the failure is raised. What an endpoint refuses is kep
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing, nullcontext, suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from secrets import token_hex
@@ -300,11 +300,10 @@ class Dispatcher:
         wait = timer.wait(describer.by)
         while to_send := describer.next_order():
             size = AnswerSize(describer.by, self._size_limits)
-            limit = self.concurrent.get(describer.by)
             try:
-                with nullcontext() if limit is None else await self.slots.wait({describer.by: limit}):
+                with await anext(self.attempts((describer.by,), [])) as attempt:
                     async with aclosing(
-                        self._send(describer.by, to_send, record, may_resend=lambda _: True, describes=True)
+                        self._send(describer.by, to_send, record, may_resend=attempt.may_resend, describes=True)
                     ) as pieces:
                         while True:
                             piece = await wait.upto(self._limits.backend_first_s, anext(pieces, NOTHING_MORE))

@@ -62,6 +62,7 @@ from accord.run.model_call import SEVERAL_ANSWERS, Decision, ModelAnswer, ModelC
 from accord.wire.capability import Capability
 from accord.wire.disposition import Api, Disposition, FieldPolicy, FieldRecord
 from accord.wire.emulation import Disabled, EmulationConfig
+from accord.wire.keys import KeyRules
 from accord.wire.manifest import CapabilityRequirements
 from accord.wire.message import as_model
 from accord.wire.plan import Offer, Plan, Refusal
@@ -171,12 +172,7 @@ class ModelCalls:
     def _decide(self, call: ModelCall) -> Decision:
         """Plan this request; raises the refusal if no backend can answer it."""
         began_at = self._clock.monotonic()
-        group = self.resolve(call.request.model)
-        if isinstance(group, UnresolvedModel):
-            # Of the names that might be meant, only those that the caller may use are listed.
-            names = [name for name in self.names() if call.rules.allows_model(name)]
-            message = group.message if call.rules.models is None else unknown_name("model", call.request.model, names)
-            raise RefusedError(message, ErrorCode.NOT_FOUND, {"field": "model"})
+        group = self.group_of(call.request.model, call.rules)
         outcome = call.record.outcome = self.plan(call, group)
         if isinstance(outcome, Refusal):
             call.record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
@@ -186,6 +182,16 @@ class ModelCalls:
         manifests = tuple((each, each.manifest) for each in map(self.dispatcher.backends.__getitem__, group.backends))
         request = call.request.with_words(None)
         return Decision(self.dispatcher, request, call.policy, outcome, group, offers, manifests)
+
+    def group_of(self, model: str, rules: KeyRules) -> BackendGroup:
+        """The backends of this model name; raises `RefusedError` if there are none, for a key with these rules."""
+        group = self.resolve(model)
+        if isinstance(group, UnresolvedModel):
+            # Of the names that might be meant, only those that the caller may use are listed.
+            names = [name for name in self.names() if rules.allows_model(name)]
+            message = group.message if rules.models is None else unknown_name("model", model, names)
+            raise RefusedError(message, ErrorCode.NOT_FOUND, {"field": "model"})
+        return group
 
     def backends_of(self, model: str) -> Sequence[str]:
         """The backends that may answer a request for this model; none if there is no such model."""

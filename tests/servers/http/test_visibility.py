@@ -36,7 +36,7 @@ backends = ["cheap", "secret"]
 """
 KEYS = {
     "ordinary": None,
-    "limited": KeyRules.model_validate({"models": ["cheap"]}),
+    "limited": KeyRules.model_validate({"models": ["cheap", "other-*"]}),
     "admin": KeyRules.model_validate({"is_admin": True}),
 }
 TOKENS = {name: PREFIX + name[0] * 43 for name in KEYS}
@@ -56,7 +56,8 @@ ENDPOINTS: dict[str, tuple[str, str, Any]] = {
     "health": ("GET", "/health", None),
     "other model": ("POST", "/v1/chat/completions", {"model": "secret", **CHAT}),
     "unable model": ("POST", "/v1/chat/completions", {"model": "cheap", **CHAT, **TOOL}),
-    "unknown model": ("POST", "/v1/chat/completions", {"model": "secre", **CHAT}),
+    "unknown model": ("POST", "/v1/chat/completions", {"model": "other-x", **CHAT}),
+    "tokens of an unknown model": ("POST", "/v1/messages/count_tokens", {"model": "other-x", **CHAT}),
 }
 
 # The status, and which of the backend `secret` and the other keys' names the answer contains.
@@ -107,8 +108,12 @@ EXPECTED: dict[tuple[str, str], tuple[int, set[str]]] = {
     ("unable model", "admin"): (400, {"secret"}),
     ("unknown model", "none"): (401, set()),
     ("unknown model", "ordinary"): (404, {"secret"}),
-    ("unknown model", "limited"): (403, set()),
+    ("unknown model", "limited"): (404, set()),
     ("unknown model", "admin"): (404, {"secret"}),
+    ("tokens of an unknown model", "none"): (401, set()),
+    ("tokens of an unknown model", "ordinary"): (404, {"secret"}),
+    ("tokens of an unknown model", "limited"): (404, set()),
+    ("tokens of an unknown model", "admin"): (404, {"secret"}),
 }
 
 
@@ -167,5 +172,6 @@ def test_a_service_without_authentication_shows_everything_but_the_admin_api(tmp
         "usage": 403,
         "unable model": 400,
         "unknown model": 404,
+        "tokens of an unknown model": 404,
     }
     assert "secret" in found["metrics", "none"][1] | found["capabilities", "none"][1]

@@ -1,5 +1,6 @@
 """`POST /v1/messages/count_tokens`: counted by the endpoint that would answer, or estimated and labelled so."""
 
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -7,10 +8,10 @@ import msgspec
 from accord.apis.messages.codec import MessagesCodec
 from accord.core.work.estimate_tokens import estimate_tokens
 from accord.core.work.fields import ModelRequest
-from accord.core.work.groups import UnresolvedModel
-from accord.errors import BackendError, ErrorCode, RefusedError
+from accord.errors import BackendError
 from accord.off_loop import off_loop
 from accord.ports import CountingBackend
+from accord.run.circuit import BackendAttempt
 from accord.run.limits import CallLimit
 from accord.run.model_calls import ModelCallsRef
 from accord.servers.http.body import check_values, read_body
@@ -18,6 +19,7 @@ from accord.servers.http.exchange import Exchange, new_request_id, send_response
 from accord.servers.http.model_endpoint import ID_HEADERS, JSON_TYPE, ModelEndpoint, parse_object
 from accord.servers.service import Service, check_account_references, check_model_allowed, may_reference_account
 from accord.wire.disposition import Api
+from accord.wire.keys import NO_RULES
 from accord.wire.routes import COUNT_TOKENS_PATH, DISPOSITIONS_HEADER, SERVED_BY_HEADER
 
 ESTIMATED: Final = "input_tokens=emulated"
@@ -60,18 +62,17 @@ class CountTokensEndpoint(ModelEndpoint):
         return 200
 
     async def _count(self, request: ModelRequest, size: int, exchange: Exchange) -> tuple[int, str | None]:
-        """The count of the first backend of this model that can count, and its name; else an estimate."""
-        calls = self._calls.current
-        group = calls.resolve(request.model)
-        if isinstance(group, UnresolvedModel):
-            raise RefusedError(group.message, ErrorCode.NOT_FOUND, {"field": "model"})
+        """The count of the first backend of this model that can count, and its name; else an estimate.
+
+        A backend whose circuit is open is not requested: there is always the estimate.
+        """
+        calls, rules = self._calls.current, exchange.caller.key.limits if exchange.caller.key else NO_RULES
+        circuits = calls.dispatcher.circuits
         beta = exchange.headers.get(b"anthropic-beta")
         headers = {"anthropic-beta": beta.decode("latin-1")} if beta else {}
-        for name in group.backends:
+        for name in calls.group_of(request.model, rules).backends:
             backend = calls.dispatcher.backends[name]
-            if isinstance(backend, CountingBackend) and backend.can_count:
-                try:
+            if isinstance(backend, CountingBackend) and backend.can_count and not circuits.is_open(name):
+                with suppress(BackendError), BackendAttempt(circuits, name, others=True, skipped=False):
                     return await backend.count_tokens(request.body, headers), name
-                except BackendError:
-                    continue  # the next one, or the estimate
         return await off_loop(size, estimate_tokens, request.order), None
