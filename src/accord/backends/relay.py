@@ -20,7 +20,7 @@ from accord.core.work.backend_call import BackendCall
 from accord.errors import InvalidMessageError
 from accord.wire.message import MAX_DEPTH
 
-MAX_PREAMBLE_BYTES: Final = 256 << 10
+MAX_PREAMBLE_BYTES: Final = 64 << 10
 """Of comments before the first event of a stream, which some endpoints send while a request waits."""
 LABEL: Final = "accord"
 """The member with which an endpoint that is another Accord labels its answers."""
