@@ -23,7 +23,7 @@ from accord.wire.keys import NO_RULES
 from accord.wire.routes import COUNT_TOKENS_PATH, DISPOSITIONS_HEADER, SERVED_BY_HEADER
 
 ESTIMATED: Final = "input_tokens=emulated"
-ESTIMATE_NOTE: Final = "estimated by Accord: no backend of this model can count tokens"
+ESTIMATE_NOTE: Final = "estimated by Accord: no backend of this model has counted them"
 
 _encode: Final = msgspec.json.Encoder().encode
 
