@@ -365,8 +365,9 @@ async def flood_of_streams(target: Target) -> None:
 
 async def comments_first(target: Target) -> None:
     """Requests to endpoints that send many comments before an answer."""
-    body = chat(SAYS_COMMENTS, 1, stream=True)
-    await asyncio.gather(*(call(target, "/v1/chat/completions", body) for _ in range(4)))
+    body = chat(SAYS_COMMENTS, 1, stream=True, max_tokens=5)
+    paths = ("/v1/chat/completions", "/v1/messages") * 2  # passed on, and translated
+    await asyncio.gather(*(call(target, path, body) for path in paths))
 
 
 async def dripping_endpoint(target: Target) -> None:

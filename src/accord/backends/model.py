@@ -7,11 +7,12 @@ time; if it would be too long, the error is raised at once, so that another back
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from functools import partial
+from itertools import chain, islice
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -32,7 +33,7 @@ from accord.apis.codec import (
 )
 from accord.apis.failure import EndpointError, Failure, FailureReport, text_of
 from accord.backends.evidence import gather, manifest_of
-from accord.backends.relay import RelayedReply
+from accord.backends.relay import LONG_PREAMBLE, MAX_PREAMBLE_BYTES, RelayedReply
 from accord.backends.upstream import Upstream, UpstreamError, UpstreamReply, UpstreamRequest
 from accord.core.backoff import Jitter, delay_s, parse_retry_after
 from accord.core.sse import EventDecoder, ServerEvent
@@ -320,15 +321,18 @@ class ModelBackend:
     async def _read_stream(
         self, reply: UpstreamReply, reader: AnswerReader, arrived: ArrivedAnswer
     ) -> AsyncGenerator[Sequence[AnyPiece], None]:
-        decoder, bytes_left = EventDecoder(), MAX_STREAM_BYTES
+        decoder, size, has_begun = EventDecoder(), 0, False
         while data := await reply.read():
-            bytes_left -= len(data)
+            size += len(data)
             arrived.add_events(data)
-            if bytes_left < 0:
+            if size > MAX_STREAM_BYTES:
                 raise MalformedAnswerError(f"it is longer than {MAX_STREAM_BYTES} bytes")
             batch: list[AnyPiece] = []
             try:
-                is_complete = _read_events(decoder.feed(data), reader, batch)
+                events = decoder.feed(data)
+                if not has_begun:
+                    has_begun, events = _look_for_first(events, size - decoder.pending_bytes)
+                is_complete = _read_events(events, reader, batch)
             except FAULTS:
                 if batch:  # pieces before the error are part of the answer
                     yield batch
@@ -424,6 +428,14 @@ def _report_of(error: Fault) -> FailureReport:
         case _:
             reason = str(error) if isinstance(error, MalformedAnswerError) else "an event is too long"
             return FailureReport(Failure.NOT_UNDERSTOOD, reason=reason)
+
+
+def _look_for_first(events: Iterator[ServerEvent], size: int) -> tuple[bool, Iterator[ServerEvent]]:
+    """Whether the first event is among these, and all of them; raises if only comments came, and too many of them."""
+    first = [*islice(events, 1)]
+    if not first and size > MAX_PREAMBLE_BYTES:
+        raise MalformedAnswerError(LONG_PREAMBLE)
+    return bool(first), chain(first, events)
 
 
 def _read_events(events: Iterable[ServerEvent], reader: AnswerReader, batch: list[AnyPiece]) -> bool:

@@ -15,13 +15,14 @@ from accord.apis.codec import WRONG_SHAPE, MalformedAnswerError, RelayedApi, par
 from accord.apis.failure import EndpointError, Failure, FailureReport
 from accord.apis.relayed import AnswerEvent, AnswerSummary
 from accord.backends.upstream import UpstreamError, UpstreamReply
-from accord.core.sse import EventBlocks, ServerEvent, parse_block, plain_data, split_events, split_first
+from accord.core.sse import EventBlocks, ServerEvent, parse_block, plain_data, split_events
 from accord.core.work.backend_call import BackendCall
 from accord.errors import InvalidMessageError
 from accord.wire.message import MAX_DEPTH
 
 MAX_PREAMBLE_BYTES: Final = 64 << 10
 """Of comments before the first event of a stream, which some endpoints send while a request waits."""
+LONG_PREAMBLE: Final = "too many comments came before it"
 LABEL: Final = "accord"
 """The member with which an endpoint that is another Accord labels its answers."""
 _ENVELOPES: Final = ("response", "message")
@@ -125,10 +126,12 @@ class RelayedReply:
 
     def _inspect_all(self, text: bytes) -> Iterator[bytes]:
         """Yield what is passed on of these events: the first of the answer alone, and those before a fault."""
-        while text and not self._watcher.has_begun:
-            first, text = split_first(text)
-            if passed := self._inspect(first):
-                yield passed
+        if not self._watcher.has_begun:
+            blocks = iter(split_events(text))
+            while not self._watcher.has_begun and (block := next(blocks, None)) is not None:
+                if passed := self._inspect(block):
+                    yield passed
+            text = b"".join(blocks)
         # The last one is often an end mark, and nearly always the only one that is not plain.
         for part in (text, text[: text.rfind(b"\n\n", 0, -2) + 2]):
             if part and (events := self._read_plain(part)) is not None:
@@ -190,7 +193,7 @@ class RelayedReply:
         """Count what comes before the first event: nothing of it is passed on, and there may not be much."""
         self._skipped_bytes += len(block)
         if self._skipped_bytes > MAX_PREAMBLE_BYTES:
-            raise self._not_understood("too many comments came before it")
+            raise self._not_understood(LONG_PREAMBLE)
         return b""
 
     def _read_plain(self, text: bytes) -> Sequence[AnswerEvent] | None:

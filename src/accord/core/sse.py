@@ -18,6 +18,7 @@ MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 _LINE_END: Final = re.compile(rb"\r\n?|\n")
 _EVENT_END: Final = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
 _NAMED_START: Final = re.compile(rb"\n\nevent: [^\n]*\ndata: (?=\{)")
+_COMMENTS: Final = re.compile(rb"(?::[^\n]*\n|\n)+")
 _BOM: Final = b"\xef\xbb\xbf"
 _LF: Final = 0x0A
 _DATA: Final = b"data: "
@@ -58,6 +59,11 @@ class EventDecoder:
         self._id: str | None = None
         self._name: str | None = None
 
+    @property
+    def pending_bytes(self) -> int:
+        """How much has arrived of an event that is not complete yet."""
+        return len(self._line) + self._data_bytes
+
     def feed(self, chunk: bytes) -> Iterator[ServerEvent]:  # noqa: C901 - a call for each event costs more
         """Yield the events that these bytes complete; iterate to the end. Raises `InvalidMessageError` at the limit."""
         start = 0
@@ -68,6 +74,10 @@ class EventDecoder:
         is_plain = b"\r" not in chunk
         while True:
             if is_plain and self._is_between_events():
+                # Fast path: comments between events, of which an endpoint may send as many as it likes.
+                if (comments := _COMMENTS.match(chunk, start)) and comments.end() - start <= self._max_bytes:
+                    self.comments += chunk.count(b"\n:", start, comments.end()) + chunk.startswith(b":", start)
+                    start = comments.end()
                 # Fast path: nearly every stream consists of blocks with one line of data.
                 while chunk.startswith(_DATA, start) and (end_at := chunk.find(b"\n", start)) >= 0:
                     if not chunk.startswith(b"\n", end_at + 1):
@@ -172,17 +182,6 @@ def split_events(text: bytes) -> list[bytes]:
             start = end.end()
         rest = text[start:]
     return [*blocks, rest] if rest else blocks
-
-
-def split_first(text: bytes) -> tuple[bytes, bytes]:
-    """Return the first event of this text with the blank line that ends it, and what follows it."""
-    if b"\r" not in text:
-        end = text.find(b"\n\n") + 2
-        end = end if end >= 2 else len(text)
-    else:
-        found = _EVENT_END.search(text)
-        end = found.end() if found else len(text)
-    return text[:end], text[end:]
 
 
 def plain_data(text: bytes) -> tuple[bytes, int] | None:
