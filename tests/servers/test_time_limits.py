@@ -268,9 +268,10 @@ class DrippingEndpoint:
 
     address: str = ""
     open: int = 0
+    seen: int = 0
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.open += 1
+        self.open, self.seen = self.open + 1, self.seen + 1
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             if head.startswith(b"GET"):
@@ -341,5 +342,26 @@ def test_a_model_call_has_a_limit_in_all(tmp_path: Path, *, stream: bool):
             async with asyncio.timeout(SOON_S):
                 while endpoint.open:  # noqa: ASYNC110 - the endpoint notices a closed connection when it writes
                     await asyncio.sleep(0.05)
+
+    within(run)
+
+
+def test_an_endpoint_that_drips_its_count_of_tokens_is_given_up_for_an_estimate(tmp_path: Path):
+    async def run() -> None:
+        circuit = "\n[circuit]\nfailures = 2\npause_s = 60\n"
+        async with (
+            dripping() as endpoint,
+            accord_serve(
+                tmp_path, config=CONFIG.format(address=endpoint.address) + circuit, environ={**SHORT, **KEYS}
+            ) as service,
+            aiohttp.ClientSession(service.address) as client,
+        ):
+            seen_before = endpoint.seen
+            for _ in range(4):
+                request = {"model": "messages", "messages": QUESTION}
+                async with client.post("/v1/messages/count_tokens", json=request) as response:
+                    assert (response.status, (await response.json())["input_tokens"] > 0) == (200, True)
+                    assert response.headers["accord-dispositions"] == "input_tokens=emulated"
+            assert endpoint.seen - seen_before == 2  # then its circuit is open
 
     within(run)

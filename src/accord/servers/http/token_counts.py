@@ -8,7 +8,7 @@ import msgspec
 from accord.apis.messages.codec import MessagesCodec
 from accord.core.work.estimate_tokens import estimate_tokens
 from accord.core.work.fields import ModelRequest
-from accord.errors import BackendError
+from accord.errors import BackendError, TimedOutError
 from accord.off_loop import off_loop
 from accord.ports import CountingBackend
 from accord.run.circuit import BackendAttempt
@@ -47,8 +47,7 @@ class CountTokensEndpoint(ModelEndpoint):
             await off_loop(len(raw), check_account_references, body)
         request = await off_loop(len(raw), self._messages.read_count_request, body)
         check_model_allowed(exchange.caller, request.model)
-        async with CallLimit(self._service.sessions.engine.limits.turn_s):
-            counted, backend = await self._count(request, len(raw), exchange)
+        counted, backend = await self._count(request, len(raw), exchange)
         headers = [JSON_TYPE, (ID_HEADERS[Api.MESSAGES], request_id.encode())]
         answer = self._messages.write_count(counted)
         if backend is None:
@@ -70,9 +69,14 @@ class CountTokensEndpoint(ModelEndpoint):
         circuits = calls.dispatcher.circuits
         beta = exchange.headers.get(b"anthropic-beta")
         headers = {"anthropic-beta": beta.decode("latin-1")} if beta else {}
-        for name in calls.group_of(request.model, rules).backends:
-            backend = calls.dispatcher.backends[name]
-            if isinstance(backend, CountingBackend) and backend.can_count and not circuits.is_open(name):
-                with suppress(BackendError), BackendAttempt(circuits, name, others=True, skipped=False):
-                    return await backend.count_tokens(request.body, headers), name
+        limits = self._service.sessions.engine.limits
+        limit = CallLimit(min(limits.backend_first_s, limits.turn_s))
+        group = calls.group_of(request.model, rules)
+        with suppress(TimedOutError):
+            for name in group.backends:
+                backend = calls.dispatcher.backends[name]
+                if isinstance(backend, CountingBackend) and backend.can_count and not circuits.is_open(name):
+                    with suppress(BackendError), BackendAttempt(circuits, name, others=True, skipped=False):
+                        async with limit:
+                            return await backend.count_tokens(request.body, headers), name
         return await off_loop(size, estimate_tokens, request.order), None
