@@ -149,6 +149,8 @@ class Dispatcher:
             name: each for name, each in self.backends.items() if isinstance(each, AssumingBackend)
         }
         self.refusals: Final = refusals or RefusalMemory(self._clock)
+        self._plain: Final[dict[str, Candidate]] = {}
+        """The candidates of backends that have refused nothing, by name."""
 
     def candidates(self, caller: str = "") -> list[Candidate]:
         """Every backend with its manifest and what it has refused or contradicted."""
@@ -156,6 +158,11 @@ class Dispatcher:
 
     def candidate(self, name: str, caller: str = "") -> Candidate:
         """The backend of this name with its manifest, and what it has refused or contradicted for this caller."""
+        if not self.refusals.has_any(name):
+            known, manifest = self._plain.get(name), self.backends[name].manifest
+            if known is None or known.manifest is not manifest:
+                known = self._plain[name] = Candidate(name, manifest)
+            return known
         refused = self.refusals.capabilities_of(name, caller)
         contradicted = self.refusals.capabilities_of(name, caller, contradicted=True)
         return Candidate(

@@ -273,8 +273,8 @@ class ModelCalls:
         refusals, origin, backend = self.dispatcher.refusals, call.record.origin, offer.backend
         call.left_out = frozenset()
         column = self._facts(backend).column
-        call.asks_one_by_one = "n" in column.lacks or SEVERAL_ANSWERS in refusals.capabilities_of(
-            backend, origin.caller
+        call.asks_one_by_one = call.request.answers > 1 and (
+            "n" in column.lacks or SEVERAL_ANSWERS in refusals.capabilities_of(backend, origin.caller)
         )
         for _ in range(MAX_LEARNED):  # most endpoints name one field at a time
             try:

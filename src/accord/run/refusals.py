@@ -213,8 +213,9 @@ class RefusalMemory:
                 self._channel.publish(LISTED_TOPIC, refusal.to_json().encode())
 
     def has_any(self, backend: str) -> bool:
-        """Whether anything is kept of this backend, whether it counts or not."""
-        return bool(self._by_backend.get(backend))
+        """Whether anything is kept of this backend that has not expired, whether it counts or not."""
+        known = self._by_backend.get(backend)
+        return bool(known) and any(refusal.until > self._clock.monotonic() for refusal in known.values())
 
     def _current(self, backend: str, caller: str) -> list[tuple[_Key, _Refusal]]:
         known = self._by_backend.get(backend)
