@@ -113,7 +113,9 @@ class RelayedReply:
             for passed in self._inspect_all(arrived):
                 yield passed
         for passed in self._inspect_all(blocks.finish()):
-            yield passed
+            # Its blank line never came: the error that follows has to be an event of its own.
+            is_whole = self.summary.is_complete and self.summary.failure is None
+            yield passed if is_whole else passed + b"\n\n"
         if not self.summary.is_complete:
             raise self._not_understood("the stream ended before the answer did")
         self._check_end()
