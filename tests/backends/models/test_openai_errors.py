@@ -1,14 +1,15 @@
 """Errors of OpenAI-compatible endpoints as failures: one row for each form of error."""
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types.responses import ResponseError
 
 from accord.apis.failure import FAILURE_RULES, EndpointError, Failure
-from accord.apis.openai.endpoint import read_error
+from accord.apis.openai.endpoint import failure_report, read_error
 
 
 def error(message: str = "secret", **fields: Any) -> dict[str, Any]:
@@ -82,6 +83,14 @@ def test_a_named_code_is_reported_and_a_number_is_not():
     )
     assert read_error(429, json.dumps(error(code="insufficient_quota", type="x")).encode()).code == "insufficient_quota"
     assert read_error(500, b"<html>secret</html>").code is None
+
+
+@pytest.mark.parametrize("code", get_args(ResponseError.model_fields["code"].annotation))
+def test_only_a_failed_response_that_the_endpoint_itself_caused_counts_against_it(code: str):
+    failed = {"type": "response.failed", "response": {"status": "failed", "error": {"code": code, "message": "m"}}}
+    rule = FAILURE_RULES[failure_report(failed).failure]
+    own = {"server_error", "vector_store_timeout"}
+    assert (rule.is_outage, rule.may_resend) == (code in own, code in own | {"rate_limit_exceeded"})
 
 
 @given(st.integers(100, 599), st.binary(max_size=100))

@@ -28,6 +28,7 @@ BY_CODE: Final[Mapping[str, Failure]] = MappingProxyType(
         "authentication_error": Failure.BAD_KEY,
         "permission_error": Failure.FORBIDDEN,
         "permission_denied": Failure.FORBIDDEN,
+        "data_residency_mismatch": Failure.FORBIDDEN,
         "model_not_found": Failure.NO_SUCH_MODEL,
         "not_found_error": Failure.NO_SUCH_MODEL,
         "notfounderror": Failure.NO_SUCH_MODEL,
@@ -35,9 +36,20 @@ BY_CODE: Final[Mapping[str, Failure]] = MappingProxyType(
         "context_length_exceeded": Failure.CONTEXT_TOO_LONG,
         "exceed_context_size_error": Failure.CONTEXT_TOO_LONG,
         "string_above_max_length": Failure.TOO_LARGE,
+        "image_too_large": Failure.TOO_LARGE,
+        "image_file_too_large": Failure.TOO_LARGE,
+        **dict.fromkeys(
+            """empty_image_file failed_to_download_image image_file_not_found image_parse_error image_too_small
+            invalid_base64_image invalid_image invalid_image_format invalid_image_mode invalid_image_url
+            unsupported_image_media_type""".split(),
+            Failure.BAD_REQUEST,
+        ),
         "content_filter": Failure.CONTENT_REFUSED,
         "content_policy_violation": Failure.CONTENT_REFUSED,
         "invalid_prompt": Failure.CONTENT_REFUSED,
+        "bio_policy": Failure.CONTENT_REFUSED,
+        "image_content_policy_violation": Failure.CONTENT_REFUSED,
+        "misalignment_policy_violation": Failure.CONTENT_REFUSED,
         "insufficient_quota": Failure.OUT_OF_QUOTA,
         "billing_hard_limit_reached": Failure.OUT_OF_QUOTA,
         "billing_not_active": Failure.OUT_OF_QUOTA,
