@@ -68,14 +68,15 @@ def test_an_unknown_error_code_is_mapped_by_its_status():
         ("120", 120),
         ("", None),
         ("-1", None),
-        ("1.5", None),
+        ("1.5", 1.5),
+        ("1.", None),
         ("soon", None),
         ("²", None),
         ("9" * 5000, None),
         ("Wed, 21 Oct 2026 07:28:00 GMT", None),
     ],
 )
-def test_only_whole_seconds_are_read(retry_after: str | None, seconds: float | None):
+def test_only_a_number_of_seconds_is_read(retry_after: str | None, seconds: float | None):
     assert parse_retry_after(retry_after) == seconds
 
 

@@ -1,11 +1,13 @@
 """How long to wait before the next attempt. Pure: randomness is passed in, and the caller waits."""
 
+import re
 from collections.abc import Callable
 from typing import Final
 
 FIRST_S: Final = 0.5
 LONGEST_S: Final = 30.0
-MAX_DIGITS: Final = 12
+SECONDS: Final = re.compile(r"\d{1,12}(?:\.\d{1,12})?", re.ASCII)
+"""A number of seconds; some services send a decimal one. None means more digits, and Python refuses thousands."""
 
 Jitter = Callable[[], float]
 """Returns a number from 0 to 1, as `random.random` does."""
@@ -13,10 +15,7 @@ Jitter = Callable[[], float]
 
 def parse_retry_after(retry_after: str | None) -> float | None:
     """Return the seconds of a `Retry-After` header; None if it is absent or a date."""
-    # No service means more digits than these, and Python refuses to parse thousands of them.
-    if retry_after is None or not retry_after.isascii() or not retry_after.isdigit() or len(retry_after) > MAX_DIGITS:
-        return None
-    return float(retry_after)
+    return None if retry_after is None or SECONDS.fullmatch(retry_after) is None else float(retry_after)
 
 
 def delay_s(failures: int, *, retry_after_s: float | None = None, jitter: Jitter | None = None) -> float:
