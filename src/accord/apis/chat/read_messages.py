@@ -3,15 +3,14 @@
 Whatever a conversation cannot hold is reported as a field. Calls in the older form (`function_call`) become tool calls.
 """
 
-from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, cast
 
 import msgspec
 
-from accord.apis.openai.parts import read_signature
-from accord.apis.openai.shapes import as_list, as_name, as_object, as_text, invalid_field, read_data_url
+from accord.apis.openai.parts import decoded_text, read_data_url, read_signature
+from accord.apis.shapes import as_list, as_name, as_object, as_text, invalid_field
 from accord.core.work.derive import PDF
 from accord.core.work.fields import TABLE, Api
 from accord.wire.conversation import (
@@ -204,7 +203,7 @@ class ChatMessageParser:
             media_type, data = read_data_url(data, f"{at}.file_data")
         # A name is not an address: what would be read as a part of one is escaped.
         uri = "".join(f"%{ord(each):02X}" if each in "%?#/" else each for each in name)
-        if media_type.startswith("text/") and (text := _decoded_text(data)) is not None:
+        if media_type.startswith("text/") and (text := decoded_text(data)) is not None:
             return ResourcePart.trusted(uri=uri, media_type=media_type, text=text)
         self._fields[f"{_CONTENT}.file"] = None
         return ResourcePart.trusted(uri=uri, media_type=media_type, data=data)
@@ -280,13 +279,6 @@ class ChatMessageParser:
             name = as_name(message.get("name"), self._at("name"))
             call_id = self._older_calls.get(name, name)
         return ToolResultPart.trusted(tool_use_id=call_id, content=self._content(message.get("content")))
-
-
-def _decoded_text(data: str) -> str | None:
-    try:
-        return b64decode(data, validate=True).decode()
-    except ValueError:
-        return None
 
 
 PART_READERS: Final[Mapping[str, Callable[[ChatMessageParser, Any, str], MessagePart | None]]] = MappingProxyType(

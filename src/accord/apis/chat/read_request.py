@@ -11,7 +11,16 @@ from typing import Any, Final, cast
 
 from accord.apis.chat.read_messages import ChatMessageParser
 from accord.apis.openai.parts import custom_tool
-from accord.apis.openai.shapes import as_list, as_name, as_object, as_text, invalid_field
+from accord.apis.shapes import (
+    as_flag,
+    as_list,
+    as_name,
+    as_number,
+    as_object,
+    as_text,
+    as_whole_number,
+    invalid_field,
+)
 from accord.core.work.fields import TABLE, Api, ModelRequest, row_name, row_of
 from accord.wire.work import Reasoning, ToolChoice, ToolSpec, WorkOrder
 
@@ -19,7 +28,6 @@ Body = dict[str, Any]
 
 MAX_ANSWERS: Final = 128
 MAX_TOP_LOGPROBS: Final = 20
-AT_LEAST_1: Final = "a whole number of at least 1"
 TOOL_MEMBERS: Final = frozenset({"name", "description", "parameters", "strict", "cache_control"})
 CUSTOM_MEMBERS: Final = frozenset({"name", "description", "format"})
 SCHEMA_MEMBERS: Final = frozenset({"name", "description", "schema", "strict"})
@@ -181,28 +189,20 @@ class _ChatParser:
                 self.fields[f"{name}.other"] = None
 
     def flag(self, name: str, value: Any) -> bool:
-        if not isinstance(value, bool):
-            raise invalid_field(name, "true or false", value)
-        if _ROWS[name].asks(value):
+        if _ROWS[name].asks(as_flag(value, name)):
             self.fields[name] = None
         return value
 
     def read_stream(self, name: str, value: Any) -> None:
-        if not isinstance(value, bool):
-            raise invalid_field(name, "true or false", value)
-        self.order["stream"] = value
+        self.order["stream"] = as_flag(value, name)
 
     def read_number(self, name: str, value: Any) -> None:
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise invalid_field(name, "a number", value)
-        if _ROWS[name].asks(value):
+        if _ROWS[name].asks(as_number(value, name)):
             self.fields[name] = None
             self.parameters[name] = value
 
-    def whole_number(self, name: str, value: Any, most: int | None = None) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or (most is not None and not 0 <= value <= most):
-            raise invalid_field(name, "a whole number" + ("" if most is None else f" of at most {most}"), value)
-        if _ROWS[name].asks(value):
+    def whole_number(self, name: str, value: Any, least: int | None = None, most: int | None = None) -> int:
+        if _ROWS[name].asks(as_whole_number(value, name, least=least, most=most)):
             self.fields[name] = None
         return value
 
@@ -210,23 +210,19 @@ class _ChatParser:
         self.parameters[name] = self.whole_number(name, value)
 
     def read_limit(self, name: str, value: Any) -> None:
-        limit = self.whole_number(name, value)
-        if limit < 1:
-            raise invalid_field(name, AT_LEAST_1, value)
+        limit = self.whole_number(name, value, 1)
         if self.parameters.setdefault("max_tokens", limit) != limit:  # endpoints differ in which of the two counts
             raise invalid_field(name, "the same number as the other limit, or no other limit", value)
 
     def read_count(self, name: str, value: Any) -> None:
-        self.answers = self.whole_number(name, value, MAX_ANSWERS)
-        if not self.answers:
-            raise invalid_field(name, AT_LEAST_1, value)
+        self.answers = self.whole_number(name, value, 1, MAX_ANSWERS)
 
     def read_logprobs(self, name: str, value: Any) -> None:
         if self.flag(name, value):
             self.parameters["logprobs"] = True
 
     def read_top_logprobs(self, name: str, value: Any) -> None:
-        self.top_logprobs = self.whole_number(name, value, MAX_TOP_LOGPROBS)
+        self.top_logprobs = self.whole_number(name, value, 0, MAX_TOP_LOGPROBS)
 
     def read_stop(self, name: str, value: Any) -> None:
         texts = [value] if isinstance(value, str) else as_list(value, name)

@@ -18,6 +18,7 @@ from pydantic.alias_generators import to_camel
 
 from accord.apis.codec import invalid_member
 from accord.apis.gemini.call_ids import generate_id
+from accord.apis.shapes import as_list, as_name, as_number, as_object, as_text, as_whole_number
 from accord.core.work.derive import PARAMETERS
 from accord.core.work.fields import ModelRequest
 from accord.wire.conversation import (
@@ -80,8 +81,7 @@ def read_request(body: Json, model: str = "", *, streaming: bool = False) -> Mod
         raise invalid_member(min(unknown), "no such member; parameters are in generationConfig")
     accord = _object(members.pop("accord", None), "accord")
     answers = _members(members.get("generationConfig"), "generationConfig").get("candidateCount", 1)
-    if not isinstance(answers, int) or answers < 1:
-        raise invalid_member("generationConfig.candidateCount", "a whole number from 1")
+    as_whole_number(answers, "generationConfig.candidateCount", least=1)
     order = reader.read(members, streaming=streaming)
     return ModelRequest(Api.GEMINI, model, order, tuple(reader.fields), body, answers, accord)
 
@@ -231,9 +231,7 @@ def _read_settings(settings: Json) -> tuple[Json, Json]:
     parameters: Json = {}
     for member, name in SETTINGS.items():
         if (value := settings.pop(member, None)) is not None:
-            if not isinstance(value, int | float) or isinstance(value, bool):
-                raise invalid_member(f"generationConfig.{member}", "a number")
-            parameters[name] = value
+            parameters[name] = as_number(value, f"generationConfig.{member}")
     parameters |= _read_logprobs(settings)
     fields: Json = {"parameters": parameters}
     if (stop := _list(settings.pop("stopSequences", None), "generationConfig.stopSequences")) != []:
@@ -349,31 +347,16 @@ def _members(value: Any, path: str) -> Json:
 
 
 def _object(value: Any, path: str) -> Json:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise invalid_member(path, "an object")
-    return cast("Json", value)
+    return {} if value is None else as_object(value, path)
 
 
 def _list(value: Any, path: str) -> list[Any]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise invalid_member(path, "a list")
-    return cast("list[Any]", value)
+    return [] if value is None else as_list(value, path)
 
 
 def _text(value: Any, path: str) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise invalid_member(path, "a string")
-    return value
+    return "" if value is None else as_text(value, path)
 
 
 def _name(member: Json, path: str) -> str:
-    name = _text(member.get("name"), f"{path}.name")
-    if not name:
-        raise invalid_member(f"{path}.name", "the name of a function")
-    return name
+    return as_name(member.get("name"), f"{path}.name")

@@ -4,6 +4,7 @@ Which field of a request they go to is decided by each API's own module.
 """
 
 import re
+from base64 import b64decode
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, cast
@@ -13,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from accord.apis.codec import MalformedAnswerError, UnsupportedByApiError
+from accord.apis.shapes import invalid_field
 from accord.core.work.derive import PARAMETERS, PDF
 from accord.core.work.reasoning import effort_for, requested_reasoning
 from accord.wire.capability import Capability
@@ -71,6 +73,21 @@ def split_data_url(url: str) -> tuple[str, str] | None:
     if not comma or not head.startswith("data:") or not head.endswith(";base64"):
         return None
     return head[5:].partition(";")[0].strip() or "text/plain", data
+
+
+def read_data_url(url: str, field: str) -> tuple[str, str]:
+    """Return the media type and the base64 data of a data URL that is this field of a request."""
+    if (parts := split_data_url(url)) is None:
+        raise invalid_field(field, "a data URL in base64, such as data:image/png;base64,…", url)
+    return parts
+
+
+def decoded_text(data: str) -> str | None:
+    """Return the text of a document in base64; None if it is no text."""
+    try:
+        return b64decode("".join(data.split()), validate=True).decode()
+    except ValueError:
+        return None
 
 
 def image_address(part: ImagePart) -> str:

@@ -5,8 +5,6 @@ other APIs take parallel calls and their results only together. What a message h
 a row of the table of fields.
 """
 
-from binascii import Error as Base64Error
-from binascii import a2b_base64
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, cast
@@ -14,9 +12,9 @@ from typing import Any, Final, cast
 import msgspec
 
 from accord.apis.codec import invalid_member
-from accord.apis.openai.parts import TEXT_MEMBER, read_signature
-from accord.apis.openai.shapes import read_data_url
+from accord.apis.openai.parts import TEXT_MEMBER, decoded_text, read_data_url, read_signature
 from accord.apis.responses.tools import TOOL_ITEMS, joined_name, read_tools
+from accord.apis.shapes import as_list, as_object, as_text
 from accord.core.work.derive import PDF, capability_for_part
 from accord.core.work.fields import asks_for_more
 from accord.wire.conversation import (
@@ -115,11 +113,11 @@ class ItemReader:
         self._note(item, REASONING_MEMBERS)
         texts: list[str] = []
         for name in ("summary", "content"):
-            for place, part in enumerate(_listed(item.get(name), f"{field}.{name}")):
-                texts.append(_text(part, "text", f"{field}.{name}[{place}]"))
-        signature, text = item.get("encrypted_content"), "\n\n".join(texts)
-        if signature is not None and not isinstance(signature, str):
-            raise invalid_member(f"{field}.encrypted_content", "text or null")
+            for place, part in enumerate(as_list(item.get(name) or [], f"{field}.{name}")):
+                at = f"{field}.{name}[{place}]"
+                texts.append(_text(as_object(part, at), "text", at))
+        signature = as_text(item.get("encrypted_content") or "", f"{field}.encrypted_content")
+        text = "\n\n".join(texts)
         if not signature:
             form = "text" if item.get("content") else "summary" if text else "reference"
             self.used[f"input[].reasoning.{form}"] = None
@@ -189,8 +187,9 @@ class ItemReader:
         if isinstance(content, str):
             return [text_part(content)]
         parts: list[MessagePart] = []
-        for place, part in enumerate(_listed(content, field)):
-            read = self._part(part, f"{field}[{place}]")
+        for place, part in enumerate(as_list(content or [], field, "text or a list of parts")):
+            at = f"{field}[{place}]"
+            read = self._part(as_object(part, at), at)
             if read is not None:
                 parts.append(read)
         return parts
@@ -229,10 +228,9 @@ class ItemReader:
         self.used["input[].input_image"] = None
         self._note(part, IMAGE_MEMBERS)
         detail, url = part.get("detail"), part.get("image_url")
-        if detail is not None and not isinstance(detail, str):
-            raise invalid_member(f"{field}.detail", "text")
         detail = None if detail == "auto" else detail
         if detail is not None:
+            as_text(detail, f"{field}.detail")
             self.used["input[].input_image.detail"] = None
         if not url and part.get("file_id"):
             self.used["input[].input_image.file_id"] = None
@@ -247,9 +245,7 @@ class ItemReader:
 
     def _file(self, part: dict[str, Any], field: str) -> MessagePart | None:
         self._note(part, FILE_MEMBERS)
-        data, name = part.get("file_data"), part.get("filename") or ""
-        if not isinstance(name, str):
-            raise invalid_member(f"{field}.filename", "text")
+        data, name = part.get("file_data"), as_text(part.get("filename") or "", f"{field}.filename")
         if data is None:
             for member, row in FILES_ELSEWHERE:
                 if given := part.get(member):
@@ -261,7 +257,7 @@ class ItemReader:
         media_type = PDF if data.startswith(PDF_IN_BASE64) else UNTYPED
         if data.startswith("data:"):
             media_type, data = read_data_url(data, f"{field}.file_data")
-        if media_type.startswith(TEXT_TYPES) and (text := _decode_text(data)) is not None:
+        if media_type.startswith(TEXT_TYPES) and (text := decoded_text(data)) is not None:
             self.used["input[].input_file.text"] = None
             return ResourcePart.trusted(uri=name, media_type=media_type, text=text)
         self.used["input[].input_file" if media_type == PDF else "input[].input_file.other"] = None
@@ -269,23 +265,7 @@ class ItemReader:
 
 
 def _text(held: dict[str, Any], name: str, field: str) -> str:
-    value = held.get(name)
-    if not isinstance(value, str):
-        raise invalid_member(f"{field}.{name}", "text")
-    return value
-
-
-def _listed(value: Any, field: str) -> list[dict[str, Any]]:
-    """Return a list of objects; null is an empty one."""
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise invalid_member(field, "a list of objects")
-    listed = cast("list[Any]", value)
-    for place, each in enumerate(listed):
-        if not isinstance(each, dict):
-            raise invalid_member(f"{field}[{place}]", "an object")
-    return listed
+    return as_text(held.get(name), f"{field}.{name}")
 
 
 def _read_arguments(text: str) -> Any:
@@ -296,10 +276,3 @@ def _read_arguments(text: str) -> Any:
         return _decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return text
-
-
-def _decode_text(data: str) -> str | None:
-    try:
-        return a2b_base64(data).decode()
-    except (Base64Error, ValueError):
-        return None

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from accord.apis.codec import invalid_member
 from accord.apis.responses.read_items import ItemReader
 from accord.apis.responses.tools import read_choice, read_tools
+from accord.apis.shapes import as_flag, as_list, as_name, as_number, as_object, as_text, as_whole_number
 from accord.core.work.fields import ANY_OTHER, TABLE, Api, ModelRequest, row_name
 from accord.wire.conversation import Conversation, ConversationMessage, Role, text_part, trusted_message
 from accord.wire.work import Reasoning, ToolSpec, WorkOrder
@@ -30,15 +31,14 @@ _OTHER: Final = _ROWS[ANY_OTHER]
 
 def parse(body: dict[str, Any]) -> ModelRequest:
     """Translate a request; raises `RefusedError` for a body that is not one of this API."""
-    model, accord = body.get("model"), body.get("accord")
-    if not isinstance(model, str) or not model:
-        raise invalid_member("model", "the name of a model")
-    if accord is not None:
-        if not isinstance(accord, dict):
-            raise invalid_member("accord", "an object")
+    model, accord = as_name(body.get("model"), "model"), body.get("accord")
+    accord = {} if accord is None else as_object(accord, "accord")
+    if "accord" in body:
         body = {name: value for name, value in body.items() if name != "accord"}
     reading = _RequestReading()
     for name, value in body.items():
+        if value is None or name == "model":
+            continue
         read = _READERS.get(name)
         if read is not None:
             read(reading, name, value)
@@ -46,14 +46,7 @@ def parse(body: dict[str, Any]) -> ModelRequest:
             reading.used[row_name(Api.RESPONSES, name, value)] = None
     if body.get("input") is None and not any(body.get(name) for name in STATEFUL):
         raise invalid_member("input", "text or a list of items")
-    return ModelRequest(
-        Api.RESPONSES,
-        model,
-        reading.order(),
-        tuple(reading.used),
-        body,
-        accord=cast("dict[str, Any]", accord or {}),
-    )
+    return ModelRequest(Api.RESPONSES, model, reading.order(), tuple(reading.used), body, accord=accord)
 
 
 def input_items(body: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -115,24 +108,19 @@ def _message(role: Role, text: str) -> ConversationMessage:
 def _read_input(reading: _RequestReading, name: str, value: Any) -> None:
     if isinstance(value, str):
         reading.items.messages.append(_message(Role.USER, value))
-    elif isinstance(value, list):
-        for place, item in enumerate(cast("list[Any]", value)):
-            if not isinstance(item, dict):
-                raise invalid_member(f"{name}[{place}]", "an object")
-            reading.items.read(cast("dict[str, Any]", item), f"{name}[{place}]")
-    elif value is not None:
-        raise invalid_member(name, "text or a list of items")
+        return
+    for place, item in enumerate(as_list(value, name, "text or a list of items")):
+        reading.items.read(as_object(item, f"{name}[{place}]"), f"{name}[{place}]")
 
 
 def _read_instructions(reading: _RequestReading, name: str, value: Any) -> None:
-    reading.instructions = _text_or_null(value, name)
+    reading.instructions = as_text(value, name)
     if value:
         reading.used[name] = None
 
 
 def _read_tools(reading: _RequestReading, name: str, value: Any) -> None:
-    if value is not None:
-        reading.tools += read_tools(value, name, reading.used)
+    reading.tools += read_tools(value, name, reading.used)
 
 
 def _read_tool_choice(reading: _RequestReading, name: str, value: Any) -> None:  # noqa: ARG001 - as every reader
@@ -140,20 +128,14 @@ def _read_tool_choice(reading: _RequestReading, name: str, value: Any) -> None: 
 
 
 def _read_include(reading: _RequestReading, name: str, value: Any) -> None:
-    if value is not None and not isinstance(value, list):
-        raise invalid_member(name, "a list of names")
-    for each in cast("list[Any]", value or []):
+    for each in as_list(value, name, "a list of names"):
         reading.used[INCLUDED.get(each, "include.other") if isinstance(each, str) else "include.other"] = None
         if each == LOGPROBS:
             reading.parameters.setdefault("logprobs", True)
 
 
 def _read_text(reading: _RequestReading, name: str, value: Any) -> None:
-    if value is None:
-        return
-    if not isinstance(value, dict):
-        raise invalid_member(name, "an object")
-    for member, held in cast("dict[str, Any]", value).items():
+    for member, held in as_object(value, name).items():
         if member == "format":
             _read_format(reading, held)
         elif (_ROWS.get(f"text.{member}") or _OTHER).asks(held):
@@ -173,7 +155,7 @@ def _read_format(reading: _RequestReading, value: Any) -> None:
             reading.fields |= {"response_schema": held["schema"], "schema_name": name}
             if held.get("description") is not None:
                 reading.used["text.format.description"] = None
-                reading.fields["schema_description"] = _text_or_null(held["description"], "text.format.description")
+                reading.fields["schema_description"] = as_text(held["description"], "text.format.description")
         case {"type": "json_schema"}:
             raise invalid_member("text.format", "a name and a schema")
         case {"type": str()}:
@@ -184,23 +166,15 @@ def _read_format(reading: _RequestReading, value: Any) -> None:
 
 def _read_members(reading: _RequestReading, name: str, value: Any) -> None:
     """Note the members of an object that have a row each, and all others together."""
-    if value is None:
-        return
-    if not isinstance(value, dict):
-        raise invalid_member(name, "an object")
     rest = name if name in _ROWS else f"{name}.other"
-    for member, held in cast("dict[str, Any]", value).items():
+    for member, held in as_object(value, name).items():
         row = _ROWS.get(f"{name}.{member}")
         if (row or _OTHER).asks(held):
             reading.used[row.name if row else rest] = None
 
 
 def _read_reasoning(reading: _RequestReading, name: str, value: Any) -> None:
-    if value is None:
-        return
-    if not isinstance(value, dict):
-        raise invalid_member(name, "an object")
-    for member, held in cast("dict[str, Any]", value).items():
+    for member, held in as_object(value, name).items():
         if held is None:
             continue
         wanted = "summary" if member == "generate_summary" else member  # the older name
@@ -208,57 +182,37 @@ def _read_reasoning(reading: _RequestReading, name: str, value: Any) -> None:
             reading.used["reasoning.other"] = None
             continue
         reading.used["reasoning"] = None
-        if not isinstance(held, str):
-            raise invalid_member(f"{name}.{member}", "text")
-        reading.reasoning.setdefault(wanted, held)
+        reading.reasoning.setdefault(wanted, as_text(held, f"{name}.{member}"))
 
 
 def _read_number(reading: _RequestReading, name: str, value: Any) -> None:
-    if value is None:
-        return
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise invalid_member(name, "a number")
     reading.used[name] = None
-    reading.parameters[name] = value
+    reading.parameters[name] = as_number(value, name)
 
 
 def _read_max_tokens(reading: _RequestReading, name: str, value: Any) -> None:
-    if value is not None:
-        reading.used[name] = None
-        if (limit := _whole_number(value, name)) < 1:
-            raise invalid_member(name, "a whole number of at least 1")
-        reading.parameters["max_tokens"] = limit
+    reading.used[name] = None
+    reading.parameters["max_tokens"] = as_whole_number(value, name, least=1)
 
 
 def _read_top_logprobs(reading: _RequestReading, name: str, value: Any) -> None:
-    if value is not None and _whole_number(value, name):
+    if as_whole_number(value, name):
         reading.used[name] = None
         reading.parameters["logprobs"] = value
 
 
 def _read_parallel(reading: _RequestReading, name: str, value: Any) -> None:
-    if value is None:
-        return
-    if not isinstance(value, bool):
-        raise invalid_member(name, "true or false")
-    reading.fields["parallel_tool_calls"] = value
+    reading.fields["parallel_tool_calls"] = as_flag(value, name)
     if not value:
         reading.used[name] = None
 
 
 def _read_stream(reading: _RequestReading, name: str, value: Any) -> None:
-    if value is not None and not isinstance(value, bool):
-        raise invalid_member(name, "true or false")
-    reading.fields["stream"] = value is True
-
-
-def _read_nothing(reading: _RequestReading, name: str, value: Any) -> None:
-    """The model is read before all else."""
+    reading.fields["stream"] = as_flag(value, name)
 
 
 _READERS: Final[Mapping[str, Callable[[_RequestReading, str, Any], None]]] = MappingProxyType(
     {
-        "model": _read_nothing,
         "input": _read_input,
         "instructions": _read_instructions,
         "stream": _read_stream,
@@ -277,15 +231,3 @@ _READERS: Final[Mapping[str, Callable[[_RequestReading, str, Any], None]]] = Map
     }
 )
 """The fields that the work order holds, or that are reported by their members."""
-
-
-def _whole_number(value: Any, field: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise invalid_member(field, "a whole number")
-    return value
-
-
-def _text_or_null(value: Any, field: str) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise invalid_member(field, "text")
-    return value

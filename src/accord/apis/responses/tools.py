@@ -15,6 +15,7 @@ import msgspec
 from accord.apis.client_tools import LOCAL_SHELL
 from accord.apis.codec import invalid_member
 from accord.apis.openai.parts import TEXT_MEMBER, custom_tool
+from accord.apis.shapes import as_flag, as_list, as_name, as_object, as_text
 from accord.core.work.fields import asks_for_more
 from accord.wire.work import ToolChoice, ToolSpec
 
@@ -101,13 +102,10 @@ def _listed_tools(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def read_tools(value: Any, field: str, used: dict[str, None]) -> list[ToolSpec]:
     """Return the functions of a list of tools, and note the rows that it uses."""
-    if not isinstance(value, list):
-        raise invalid_member(field, "a list of tools")
     specs: list[ToolSpec] = []
-    for place, tool in enumerate(cast("list[Any]", value)):
-        if not isinstance(tool, dict):
-            raise invalid_member(f"{field}[{place}]", "an object")
-        specs += _read_tool(cast("dict[str, Any]", tool), f"{field}[{place}]", used)
+    for place, tool in enumerate(as_list(value, field, "a list of tools")):
+        at = f"{field}[{place}]"
+        specs += _read_tool(as_object(tool, at), at, used)
     return specs
 
 
@@ -142,10 +140,6 @@ def _namespace(tool: dict[str, Any], field: str, used: dict[str, None]) -> list[
 
 def _function(tool: dict[str, Any], field: str, used: dict[str, None]) -> ToolSpec:
     parameters, strict = tool.get("parameters"), tool.get("strict")
-    if parameters is not None and not isinstance(parameters, dict):
-        raise invalid_member(f"{field}.parameters", "a JSON Schema object or null")
-    if strict is not None and not isinstance(strict, bool):
-        raise invalid_member(f"{field}.strict", "true, false or null")
     used["tools"] = None
     if strict:
         used["tools[].strict"] = None
@@ -154,8 +148,8 @@ def _function(tool: dict[str, Any], field: str, used: dict[str, None]) -> ToolSp
     return ToolSpec.trusted(
         name=_name(tool, field),
         description=_description(tool, field),
-        input_schema=cast("dict[str, Any] | None", parameters) or {},
-        strict=strict,
+        input_schema={} if parameters is None else as_object(parameters, f"{field}.parameters"),
+        strict=None if strict is None else as_flag(strict, f"{field}.strict"),
     )
 
 
@@ -175,17 +169,11 @@ def _custom(tool: dict[str, Any], field: str, used: dict[str, None]) -> ToolSpec
 
 
 def _name(tool: dict[str, Any], field: str) -> str:
-    name = tool.get("name")
-    if not isinstance(name, str) or not name:
-        raise invalid_member(f"{field}.name", "the name of a tool")
-    return name
+    return as_name(tool.get("name"), f"{field}.name")
 
 
 def _description(tool: dict[str, Any], field: str) -> str:
-    description = tool.get("description")
-    if description is not None and not isinstance(description, str):
-        raise invalid_member(f"{field}.description", "text or null")
-    return description or ""
+    return as_text(tool.get("description") or "", f"{field}.description")
 
 
 MODES: Final = frozenset({"auto", "none", "required"})

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from accord.apis.codec import invalid_member
-from accord.apis.openai.parts import split_data_url
 from accord.errors import RefusedError
 
 _KINDS: Final[Mapping[type, str]] = MappingProxyType(
@@ -29,10 +28,10 @@ def as_object(value: Any, field: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def as_list(value: Any, field: str) -> list[Any]:
+def as_list(value: Any, field: str, expected: str = "a list") -> list[Any]:
     """The value as a list."""
     if not isinstance(value, list):
-        raise invalid_field(field, "a list", value)
+        raise invalid_field(field, expected, value)
     return cast("list[Any]", value)
 
 
@@ -50,8 +49,29 @@ def as_name(value: Any, field: str) -> str:
     return value
 
 
-def read_data_url(url: str, at: str) -> tuple[str, str]:
-    """The media type and the base64 data of a data URL."""
-    if (parts := split_data_url(url)) is None:
-        raise invalid_field(at, "a data URL in base64, such as data:image/png;base64,…", url)
-    return parts
+def as_flag(value: Any, field: str) -> bool:
+    """The value as a boolean."""
+    if not isinstance(value, bool):
+        raise invalid_field(field, "true or false", value)
+    return value
+
+
+def as_number(value: Any, field: str) -> float:
+    """The value as a number."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise invalid_field(field, "a number", value)
+    return value
+
+
+def as_whole_number(value: Any, field: str, *, least: int | None = None, most: int | None = None) -> int:
+    """The value as a whole number within these limits."""
+    if (
+        not isinstance(value, int)
+        or isinstance(value, bool)
+        or (least is not None and value < least)
+        or (most is not None and value > most)
+    ):
+        limits = (("least", least), ("most", most))
+        bounds = " and ".join(f"at {name} {limit}" for name, limit in limits if limit is not None)
+        raise invalid_field(field, f"a whole number of {bounds}" if bounds else "a whole number", value)
+    return value
