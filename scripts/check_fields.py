@@ -14,7 +14,6 @@ from scripts.sdk_fields import BASES, SdkMember, sdk_members
 from accord.apis.chat.read_request import parse_chat
 from accord.apis.messages.read_request import parse_request
 from accord.apis.responses.read_request import parse
-from accord.core.work.field_table import NOT_IN_SDKS, SHARED
 from accord.core.work.fields import ANY_OTHER, TABLE, ModelRequest
 from accord.errors import RefusedError
 from accord.wire.disposition import SERVED, Api
@@ -42,6 +41,39 @@ BY_VALUE: Final = frozenset(
     }
 )
 """Rows for values that the types do not tell apart."""
+
+NOT_IN_SDKS: Final = """
+chat       messages[].reasoning_content messages[].thinking_blocks messages[].content[].cache_control
+chat       tools[].cache_control top_k
+responses  client_metadata
+messages   messages[].content[].tool_use.signature output_format temperature top_p top_k
+"""
+"""The rows of what the newest SDKs do not have: it is of some servers, of older versions, or Accord's own."""
+
+SHARED: Final = """
+responses  include.other        file_search_call.results web_search_call.results web_search_call.action.sources
+responses  include.other        message.input_image.image_url computer_call_output.output.image_url
+responses  include.other        code_interpreter_call.outputs
+responses  input[].member       detail phase annotations logprobs async caller text output_text
+responses  input[].other        file_search_call computer_call computer_call_output web_search_call tool_search_call
+responses  input[].other        tool_search_output compaction image_generation_call code_interpreter_call program
+responses  input[].other        local_shell_call local_shell_call_output shell_call shell_call_output program_output
+responses  input[].other        apply_patch_call apply_patch_call_output mcp_list_tools mcp_approval_request mcp_call
+responses  input[].other        mcp_approval_response compaction_trigger
+responses  tools[].other        async allowed_callers defer_loading output_schema
+responses  reasoning.other      context mode
+messages   messages[].content[].other search_result browser_state server_tool_use web_search_tool_result mcp_tool_use
+messages   messages[].content[].other web_fetch_tool_result code_execution_tool_result container_upload fallback
+messages   messages[].content[].other bash_code_execution_tool_result text_editor_code_execution_tool_result
+messages   messages[].content[].other tool_search_tool_result advisor_tool_result mcp_tool_result compaction
+messages   messages[].content[].other tool_addition tool_removal mcp_tool_listing mcp_tool_reference
+messages   messages[].content[].other mcp_toolset_reference tool_definition
+messages   messages[].other     citations toolset_name caller clear_at effort oversized_image
+messages   thinking.other       display prefix_mismatch_behavior
+messages   tools[].other        allowed_callers defer_loading eager_input_streaming input_examples
+messages   output_config.other  task_budget
+"""
+"""The members, values and kinds that share a row with all that are not listed, because nothing is known of them."""
 
 NO_DIFFERENCE: Final[Sequence[tuple[str, str]]] = (
     (r"input\[\w+\]\.(id|status=.*)", "an earlier item is sent whole; nothing is looked up by its id"),

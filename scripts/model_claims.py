@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
-from accord.backends.facts.mapping import NOT_CHAT, ROUTE, ROUTED, RULES, TEXT_MODES, FieldRule, provider_name
+from scripts.model_rules import NOT_CHAT, ROUTE, ROUTED, RULES, TEXT_MODES, FieldRule
+
+from accord.backends.facts.providers import provider_name
 from accord.backends.facts.snapshot import Dispute, Fact, FactSource, Level, ModelFacts
 
 Entry: TypeAlias = Mapping[str, object]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scripts.model_claims import Claim, settle
+from scripts.model_rules import RULES
 
 from accord.backends import facts
 from accord.backends.facts import (
@@ -23,7 +24,7 @@ from accord.backends.facts import (
     UnknownModel,
     catalogue,
 )
-from accord.backends.facts.mapping import MAKERS, PROVIDERS, RULES, provider_name
+from accord.backends.facts.providers import MAKERS, PROVIDERS, provider_name
 from accord.backends.facts.snapshot import read_document, write_document
 from accord.wire.capability import Capability
 

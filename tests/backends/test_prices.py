@@ -20,7 +20,6 @@ from accord.backends.prices import (
     backend_price,
     backend_prices,
     find_price,
-    price_of,
     shipped_prices,
 )
 from accord.config import BackendConfig
@@ -222,9 +221,11 @@ def test_every_shipped_price_can_be_read_and_found():
 
 
 def test_an_unknown_price_is_never_zero():
-    assert price_of("no-such-model", {"input_tokens": 1}) is None
-    assert price_of("gpt-4o", None) is None
-    assert price_of("gpt-4o", {"input_tokens": 1000, "output_tokens": 100}, ADDRESSES["openai"]) == 3500
+    assert find_price("no-such-model") is None
+    price = find_price("gpt-4o", ADDRESSES["openai"])
+    assert price is not None
+    assert price.cost(None) is None
+    assert price.cost({"input_tokens": 1000, "output_tokens": 100}) == 3500
 
 
 def backend(**fields: Any) -> BackendConfig:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scripts.model_claims import Claim, read_langchain, read_litellm, read_models_dev, settle
 
 from accord.backends.facts import Catalogue, FactSource, Level
-from accord.backends.facts.mapping import PROVIDERS, provider_name
+from accord.backends.facts.providers import PROVIDERS, provider_name
 from accord.backends.facts.snapshot import write_document
 
 

@@ -227,12 +227,6 @@ def find_price(model: str, address: str | None = None) -> ModelPrice | None:
     return shipped_prices().find(model, address, datetime.now(UTC).date())
 
 
-def price_of(model: str, usage: Mapping[str, Any] | None, address: str | None = None) -> int | None:
-    """What an answer of this model costs at list price, in micro-dollars; None if that is not known."""
-    price = find_price(model, address)
-    return None if price is None else price.cost(usage)
-
-
 def backend_price(config: BackendConfig) -> ModelPrice | None:
     """The price of a configured backend: the operator's own, else the list price of its model."""
     own = config.price

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from pkgutil import get_data
 from typing import Final
 
-from accord.backends.facts.mapping import maker, provider_name
+from accord.backends.facts.providers import maker, provider_name
 from accord.backends.facts.snapshot import Document, FactSource, ModelFacts, UnknownModel, read_document
 
 SHIPPED: Final = "snapshot.json"

@@ -1,4 +1,4 @@
-"""Tables from the field names and provider names of data sources to Accord's. Data only.
+"""Which fields of the data sources say what about a model, and which of their entries are models that chat. Data only.
 
 A rule names a field of one source, the capability that it is about, and which of its values to trust. A missing field
 never means anything.
@@ -69,69 +69,6 @@ RULES: Final[Mapping[str, tuple[FieldRule, ...]]] = {
     ),
 }
 
-# Lower case, hyphens for underscores, then this table. The names on the right are models.dev's.
-PROVIDERS: Final[Mapping[str, str]] = {
-    "amazon-nova": "nova",
-    "azure-text": "azure",
-    "bedrock": "amazon-bedrock",
-    "bedrock-converse": "amazon-bedrock",
-    "cloudflare": "cloudflare-workers-ai",
-    "cohere-chat": "cohere",
-    "dashscope": "alibaba",
-    "fireworks": "fireworks-ai",
-    "friendliai": "friendli",
-    "gemini": "google",
-    "gmi": "gmicloud",
-    "google-vertex-anthropic": "google-vertex",
-    "gradient-ai": "digitalocean",
-    "meta-llama": "llama",
-    "mistralai": "mistral",
-    "moonshot": "moonshotai",
-    "novita": "novita-ai",
-    "text-completion-inception": "inception",
-    "text-completion-openai": "openai",
-    "together": "togetherai",
-    "together-ai": "togetherai",
-    "vercel-ai-gateway": "vercel",
-    "vertex-ai": "google-vertex",
-    "xiaomi-mimo": "xiaomi",
-}
-# LiteLLM writes `vertex_ai-<family>_models` for one and the same provider.
-PROVIDER_PREFIXES: Final[Mapping[str, str]] = {"vertex-ai-": "google-vertex"}
-
-# The maker of models whose name begins like this: a plain model name means the maker's own offer.
-MAKERS: Final[Mapping[str, str]] = {
-    "chatgpt-": "openai",
-    "claude-": "anthropic",
-    "codestral": "mistral",
-    "command-": "cohere",
-    "deepseek-": "deepseek",
-    "devstral": "mistral",
-    "gemini-": "google",
-    "gemma-": "google",
-    "glm-": "zai",
-    "gpt-": "openai",
-    "grok-": "xai",
-    "kimi-": "moonshotai",
-    "magistral": "mistral",
-    "mercury": "inception",
-    "mimo-": "xiaomi",
-    "minimax-": "minimax",
-    "ministral": "mistral",
-    "mistral-": "mistral",
-    "nova-": "nova",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
-    "pixtral": "mistral",
-    "qvq-": "alibaba",
-    "qwen": "alibaba",
-    "qwq-": "alibaba",
-    "sonar": "perplexity",
-    "step-": "stepfun",
-    "v0-": "v0",
-}
-
 # The values of LiteLLM's `mode` for models that answer with text.
 TEXT_MODES: Final = frozenset({"chat", "completion", "responses"})
 # The other sources have no such field; these parts of a name mark models that are not for conversations.
@@ -141,18 +78,3 @@ ROUTED: Final = frozenset({"amazon-bedrock", "azure", "bedrock-mantle"})
 ROUTE: Final = re.compile(
     r"(us|eu|apac|global|global-standard|us-gov|\*|invoke|\d+-month-commitment|[a-z]{2}(-gov)?-[a-z]+-\d)"
 )
-
-
-def provider_name(name: str) -> str:
-    """Return the name of a provider in the snapshot."""
-    plain = name.strip().lower().replace("_", "-")
-    for prefix, provider in PROVIDER_PREFIXES.items():
-        if plain.startswith(prefix):
-            return provider
-    return PROVIDERS.get(plain, plain)
-
-
-def maker(model: str) -> str | None:
-    """Return the provider that makes a model of this name, if the name shows it."""
-    plain = model.lower()
-    return next((provider for prefix, provider in MAKERS.items() if plain.startswith(prefix)), None)
