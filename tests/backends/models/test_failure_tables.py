@@ -55,7 +55,13 @@ billing_not_active out_of_quota         budget_exceeded out_of_quota        rate
 rate_limit_error rate_limited           unsupported_parameter unsupported   unsupported_value unsupported
 unknown_parameter unsupported           not_supported_error unsupported     server_error failed
 engine_overloaded overloaded            overloaded_error overloaded         server_is_overloaded overloaded
-slow_down overloaded                    unavailable_error overloaded
+slow_down overloaded                    unavailable_error overloaded        data_residency_mismatch forbidden
+bio_policy content_refused              misalignment_policy_violation content_refused
+image_content_policy_violation content_refused                              image_too_large too_large
+image_file_too_large too_large          empty_image_file bad_request        failed_to_download_image bad_request
+image_file_not_found bad_request        image_parse_error bad_request       image_too_small bad_request
+invalid_base64_image bad_request        invalid_image bad_request           invalid_image_format bad_request
+invalid_image_mode bad_request          invalid_image_url bad_request       unsupported_image_media_type bad_request
 """
 OPENAI_FIELDS = """
 tools tool_use            tool_choice tool_use          parallel_tool_calls tool_use
