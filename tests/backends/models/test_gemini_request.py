@@ -13,7 +13,6 @@ from accord.apis.gemini.call_ids import generate_id
 from accord.apis.gemini.codec import SUPPORTED, UNSUPPORTED, GeminiCodec
 from accord.core.work.derive import PARAMETERS, PART_REASONS
 from accord.errors import RefusedError
-from accord.wire.capability import IMAGE_URL
 from accord.wire.conversation import (
     AudioPart,
     Conversation,
@@ -448,15 +447,33 @@ def test_all_content_of_a_conversation_can_be_sent():
         AudioPart(media_type="audio/wav", data="aa"),
         ResourcePart(uri="file:///a.pdf", media_type="application/pdf", data="aa"),
         ResourcePart(uri="file:///a.bin", data="aa"),
+        ImagePart(media_type="", data="", uri="https://a.test/b.png"),
+        ResourcePart(uri="https://a.test/a.pdf", media_type="application/pdf", data=""),
     ]
     request_body(
         talk(written("user", *everything), written("tool", ToolResultPart(tool_use_id="a", content=everything)))
     )
-    assert set(UNSUPPORTED) & set(PART_REASONS) == {IMAGE_URL}
-    with pytest.raises(UnsupportedByApiError) as caught:
-        request_body(talk(written("user", ImagePart(media_type="", data="", uri="https://a.test/b.png"))))
-    assert caught.value.capability == IMAGE_URL
-    assert not set(UNSUPPORTED) & set(SUPPORTED)
+    assert not set(UNSUPPORTED) & {*PART_REASONS, *SUPPORTED}
+
+
+ADDRESSES: list[tuple[ImagePart | ResourcePart, dict[str, str]]] = [
+    (ImagePart(media_type="", data="", uri="https://a.test/b.JPG?x=1.y"), {"mimeType": "image/jpeg"}),
+    (ImagePart(media_type="", data="", uri="https://a.test/b"), {}),
+    (ImagePart(media_type="image/heic", data="", uri="https://a.test/b"), {"mimeType": "image/heic"}),
+    (ResourcePart(uri="https://a.test/b", media_type="application/pdf", data=""), {"mimeType": "application/pdf"}),
+]
+
+
+@pytest.mark.parametrize(("part", "media_type"), ADDRESSES)
+def test_the_endpoint_fetches_media_by_their_addresses(part: ImagePart | ResourcePart, media_type: dict[str, str]):
+    file = {**media_type, "fileUri": part.uri}
+    sent = request_body(talk(written("user", part)))
+    assert sent["contents"] == [{"role": "user", "parts": [{"fileData": file}]}]
+    result = request_body(talk(written("tool", ToolResultPart(tool_use_id="a", content=[part]))))
+    response = result["contents"][0]["parts"][0]["functionResponse"]
+    assert response["parts"] == [{"fileData": {**file, "displayName": "part_1"}}]
+    if isinstance(part, ResourcePart) or part.media_type:
+        assert GEMINI.read_request(sent).order.conversation.messages[0].content == [part]
 
 
 def test_every_capability_is_supported_unsupported_or_the_models():

@@ -102,6 +102,7 @@ MEANINGS: Final[dict[str, dict[Api, Any]]] = {
         C: chat({"type": "image_url", "image_url": {"url": ADDRESS}}),
         R: responses({"type": "input_image", "image_url": ADDRESS}),
         M: messages({"type": "image", "source": {"type": "url", "url": ADDRESS}}),
+        G: gemini({"fileData": {"mimeType": "image/png", "fileUri": ADDRESS}}),
     },
     "detail": {
         C: chat({"type": "image_url", "image_url": {"url": IMAGE, "detail": "low"}}),
@@ -282,6 +283,7 @@ MEANINGS: Final[dict[str, dict[Api, Any]]] = {
     "pdf by address": {
         R: responses({"type": "input_file", "file_url": "https://x.example/a.pdf"}),
         M: messages({"type": "document", "source": {"type": "url", "url": "https://x.example/a.pdf"}}),
+        G: gemini({"fileData": {"mimeType": "application/pdf", "fileUri": "https://x.example/a.pdf"}}),
     },
     "image of the assistant": {
         G: gemini({"inlineData": {"mimeType": "image/png", "data": PIXEL}}, role="model"),

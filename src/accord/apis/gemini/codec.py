@@ -16,7 +16,8 @@ body: objects into objects, lists after lists; of other values the operator's co
 
 What models support differs more than elsewhere. Penalties have a field and most models refuse them, so this API claims
 nothing about them. Media in tool results have a field (`functionResponse.parts`) since Gemini 3; earlier models refuse
-them with a message that `errors.py` recognises, so they count as supported.
+them with a message that `errors.py` recognises, so they count as supported. So do images and PDFs by address, which the
+endpoint fetches for all models but those of Gemini 2.0.
 """
 
 import json
@@ -24,7 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final, assert_never, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -33,6 +34,7 @@ from accord.apis.codec import (
     MalformedAnswerError,
     UnsupportedByApiError,
     document_text,
+    is_by_address,
     lead_and_rest,
     link_text,
 )
@@ -40,7 +42,7 @@ from accord.apis.gemini.errors import read_error, write_error, write_error_event
 from accord.apis.gemini.read_answer import GeminiReader, read_answer
 from accord.apis.gemini.read_request import SETTINGS, read_path, read_request
 from accord.apis.gemini.write_answer import GeminiStreamWriter, id_member, signature_member, write_answer
-from accord.core.work.derive import PARAMETERS, capability_for_part
+from accord.core.work.derive import PARAMETERS, PDF, capability_for_part
 from accord.core.work.evidence import Evidence, Layer
 from accord.core.work.reasoning import NOT_REQUESTED, requested_reasoning, tokens_for
 from accord.wire.capability import FILE_INPUT, IMAGE_URL, TOOL_RESULT_MEDIA, Capability
@@ -67,6 +69,10 @@ BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
 KEY_HEADER: Final = "x-goog-api-key"
 JSON: Final = "application/json"
 ANY_BYTES: Final = "application/octet-stream"
+IMAGE_TYPES: Final[Mapping[str, str]] = MappingProxyType(
+    {"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp", "gif": "image/gif"}
+)
+"""The media type of an image by the end of its address, which other APIs send alone."""
 
 Body = dict[str, Any]
 
@@ -84,12 +90,12 @@ SUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
         Capability.LOGPROBS: "native",
         FILE_INPUT: "native",
         TOOL_RESULT_MEDIA: "native",
+        IMAGE_URL: "native",
     }
 )
 
 UNSUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        IMAGE_URL: "the Gemini API fetches no images from addresses",
         Capability.CACHE_CONTROL: "the Gemini API caches content that was created beforehand, not parts of a request",
     }
 )
@@ -329,11 +335,11 @@ def _part(part: AnyPart, calls: _GeminiCalls) -> Iterator[Body]:
             yield {"text": _as_text(part)}
         case ResourcePart() if part.data is None:
             yield {"text": document_text(part)}
-        case ResourcePart():
+        case ResourcePart() if not is_by_address(part):
             yield {"text": file_line(part.uri)}
-            yield _inline(part)
-        case ImagePart() | AudioPart():
-            yield _inline(part)
+            yield _medium(part)
+        case ImagePart() | AudioPart() | ResourcePart():
+            yield _medium(part)
         case ThinkingPart():
             thought = {} if part.redacted and not part.text else {"thought": True}
             yield {"text": part.text, **thought, **signature_member(part.signature)}
@@ -351,10 +357,16 @@ def file_line(uri: str) -> str:
     return f"<file {json.dumps({'uri': uri}, ensure_ascii=False)}/>"
 
 
-def _inline(part: ImagePart | AudioPart | ResourcePart) -> Body:
-    if isinstance(part, ImagePart) and not part.data and part.uri:
-        raise UnsupportedByApiError(IMAGE_URL, UNSUPPORTED[IMAGE_URL])
-    return {"inlineData": {"mimeType": part.media_type or ANY_BYTES, "data": part.data}}
+def _medium(part: ImagePart | AudioPart | ResourcePart, **members: str) -> Body:
+    """Return media with their data, or by an address from which the endpoint fetches them."""
+    match part:
+        case ImagePart(data="", uri=str(uri)) if uri:
+            media_type = part.media_type or IMAGE_TYPES.get(urlsplit(uri).path.rpartition(".")[2].lower())
+            return {"fileData": {**({"mimeType": media_type} if media_type else {}), "fileUri": uri, **members}}
+        case ResourcePart() if is_by_address(part):
+            return {"fileData": {"mimeType": part.media_type or PDF, "fileUri": part.uri, **members}}
+        case _:
+            return {"inlineData": {"mimeType": part.media_type or ANY_BYTES, "data": part.data, **members}}
 
 
 def _tool_call(part: ToolUsePart) -> Body:
@@ -373,11 +385,11 @@ def _tool_result(part: ToolResultPart, name: str) -> Body:
         if (text := _as_text(inner)) is not None:
             values.append(text)
         elif isinstance(inner, ImagePart | AudioPart | ResourcePart):
-            if isinstance(inner, ResourcePart):
+            if isinstance(inner, ResourcePart) and not is_by_address(inner):
                 values.append(file_line(inner.uri))
             reference = f"part_{len(media) + 1}"
             values.append({"$ref": reference})
-            media.append({"inlineData": {**_inline(inner)["inlineData"], "displayName": reference}})
+            media.append(_medium(inner, displayName=reference))
         else:
             raise UnsupportedByApiError(Capability.TOOL_USE, "a tool's result holds a call, a result or reasoning")
     outcome = {"error" if part.is_error else "output": values[0] if len(values) == 1 else values}

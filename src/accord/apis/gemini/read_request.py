@@ -19,7 +19,7 @@ from pydantic.alias_generators import to_camel
 from accord.apis.codec import invalid_member
 from accord.apis.gemini.call_ids import generate_id
 from accord.apis.shapes import as_list, as_name, as_number, as_object, as_text, as_whole_number
-from accord.core.work.derive import PARAMETERS
+from accord.core.work.derive import PARAMETERS, PDF
 from accord.core.work.fields import ModelRequest
 from accord.wire.conversation import (
     AudioPart,
@@ -307,6 +307,8 @@ def _read_file(file: Json, path: str) -> MessagePart:
     uri, media_type = _text(file.get("fileUri"), f"{path}.fileUri"), _text(file.get("mimeType"), f"{path}.mimeType")
     if media_type.startswith("image/"):
         return ImagePart.trusted(media_type=media_type, data="", uri=uri)
+    if media_type == PDF and uri.startswith(("http://", "https://")):
+        return ResourcePart.trusted(uri=uri, media_type=media_type, data="")
     name = _text(file.get("displayName"), f"{path}.displayName") or uri
     return ResourceLinkPart.trusted(uri=uri, name=name, media_type=media_type or None)
 

@@ -35,7 +35,7 @@ messages[].tool_calls[].custom         c  N N E E E E  # is sent as a call of a 
 messages[].tool_calls[].function.arguments t n E E E E E  # text that is not JSON: is sent as an object with that text
 messages[].function_call               c  N N N N E E  tool_use  # the older form of tool_calls
 messages[].content[].image_url         c  N N N N N N  image_input
-messages[].content[].image_url.address c  N N N R R R  image_url  # an image by its address, not as a data URL
+messages[].content[].image_url.address c  N N N N R R  image_url  # an image by its address, not as a data URL
 messages[].content[].image_url.detail  t  N N D D D N  = "auto"
     ! gemini: its words for a resolution mean something else
 messages[].content[].input_audio       c  N R R N N N  audio
@@ -110,7 +110,7 @@ model                                  c  N N N N N N
 input                                  c  N N N N N N
 instructions                           c  N N N N N N
 input[].input_image                    c  N N N N N N  image_input
-input[].input_image.address            c  N N N R R R  image_url  # an image by its address, not as a data URL
+input[].input_image.address            c  N N N N R R  image_url  # an image by its address, not as a data URL
 input[].input_image.detail             t  N N D D D N  = "auto"
     ! gemini: its words for a resolution mean something else
 input[].input_image.file_id            c  R n R R R R
@@ -118,7 +118,7 @@ input[].input_image.file_id            c  R n R R R R
 input[].input_file                     c  N N N N N N  pdf_input
 input[].input_file.text                c  N N N N N N  # a text document
 input[].input_file.other               c  R n R N N N  file_input  # a file that is neither text nor PDF
-input[].input_file.address             c  R N N R R R  pdf_input
+input[].input_file.address             c  R N N N R R  pdf_input
 input[].input_file.file_id             c  N N R R R R
     ! the file is in an account at OpenAI
 input[].function_call                  c  N N N N E E  tool_use
@@ -211,12 +211,12 @@ messages                               c  N N N N N N
 system                                 c  N N N N N N
 max_tokens                             t  N N N N D N  max_tokens
 messages[].content[].image             c  N N N N N N  image_input
-messages[].content[].image.address     c  N N N R R R  image_url
+messages[].content[].image.address     c  N N N N R R  image_url
 messages[].content[].image.file_id     c  R R n R R R
     ! the file is in an account at Anthropic
 messages[].content[].document          c  N N N N N N  pdf_input
 messages[].content[].document.text     c  N N N N N N  # a text document
-messages[].content[].document.address  c  R N N R R R  pdf_input
+messages[].content[].document.address  c  R N N N R R  pdf_input
 messages[].content[].document.file_id  c  R R n R R R
     ! the file is in an account at Anthropic
 messages[].content[].media             c  R R N N R N  # an image or a document in a message of the assistant
