@@ -10,7 +10,7 @@ knows neither HTTP nor how an answer is written; `servers/http/model_calls.py` d
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,7 +40,7 @@ from accord.core.work.signatures import has_marks, mark_signature, own_signature
 from accord.core.work.translated import put_field, translated_value
 from accord.errors import BackendError, BackendRetriedError, ErrorCode, RefusedError, TimedOutError
 from accord.off_loop import off_loop, schema_size
-from accord.ports import Backend, BackendPrice, Clock, DescribedBackend, OpenReply, RelayingBackend
+from accord.ports import Backend, Clock, DescribedBackend, OpenReply, RelayingBackend
 from accord.run.decision_log import log_plan
 from accord.run.dispatch import Dispatcher, WorkRecord
 from accord.run.limits import TurnTimer
@@ -87,7 +87,7 @@ class ModelCalls:
     number for groups with weights.
     """
 
-    def __init__(  # noqa: PLR0913 - the parts that are handed in
+    def __init__(
         self,
         dispatcher: Dispatcher,
         resolve: Callable[[str], BackendGroup | UnresolvedModel],
@@ -95,11 +95,8 @@ class ModelCalls:
         *,
         names: Callable[[], Sequence[str]] = tuple,
         draw: Callable[[], float] = random,
-        prices: Mapping[str, BackendPrice] | None = None,
     ) -> None:
         self.dispatcher: Final = dispatcher
-        self.prices: Final = prices or {}
-        """The prices of the backends whose price is known, by name."""
         self.resolve: Final = resolve
         self.names: Final = names
         self._clock: Final = clock
@@ -109,7 +106,6 @@ class ModelCalls:
 
     async def answer(self, call: ModelCall) -> ModelAnswer:
         """Begin to answer; raises the error with which the last backend failed, or the refusal."""
-        call.dispatcher = self.dispatcher
         began_at = self._clock.monotonic()
         group = self.resolve(call.request.model)
         if isinstance(group, UnresolvedModel):
