@@ -181,7 +181,7 @@ class Sessions(SessionReads):
         costs, has_begun = RunCosts(self._budgets, payer, engine.dispatcher), False
         self._beginning.append(record.request_id)
         try:
-            rejection = rejection or await _reserve(costs, request)
+            refused, rejection = rejection, rejection or await _reserve(costs, request)
             if self._queue is not None and rejection is None:
                 agent, body = engine.agent, queued_body(request, replace(payer, reserved_micro=costs.reserved))
                 money = payer.key_id, costs.reserved
@@ -192,7 +192,7 @@ class Sessions(SessionReads):
             start = await self._start_in_store(engine, request, record, prompt)
             if start.existing is not None:
                 existing = self._live.get(record.request_id) or self._stored_turn(start.existing)
-                return await self._join(existing, record, request, rejection)
+                return await self._join(existing, record, request, refused)  # one that runs is paid for already
             running = RunningTurn(engine, request, start.history, permits, rejection, costs=costs, streams=streams)
             if on_start is not None:
                 on_start()

@@ -90,6 +90,9 @@ def test_a_running_turn_is_reserved_and_a_stopped_one_is_spent_in_every_process(
             await stream.content.readany()
             async with client.post(f"{second.address}/v1/assist", json=body(2, user="ada"), headers=events) as refused:
                 assert (refused.status, (await refused.json())["details"]["reserved_usd"]) == (403, approx_first())
+            async with client.post(f"{second.address}/v1/assist", json=request, headers=events) as again:
+                assert again.status == 200  # the turn that runs, which is paid for
+                assert b"on and on" in await again.content.readany()
             await client.delete(f"{second.address}/v1/requests/{request['request_id']}")
             assert b"cancelled" in await stream.read()
             while await shared.store.spent("k1", None) < 1024 * 10_000:  # noqa: ASYNC110 - written behind the answers
