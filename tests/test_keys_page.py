@@ -11,7 +11,7 @@ import pytest
 from accord.backends.prices import backend_price, shipped_prices
 from accord.config import ServerConfig, load_config
 from accord.core.work.backend_call import MAX_COUNT
-from accord.run.call_costs import OTHER
+from accord.run.costs import OTHER
 from accord.run.write_behind import BEHIND_S
 from accord.wire.keys import KeyRequest
 from accord.wire.routes import KEY_PATH, KEYS_PATH, REFUSALS_PATH, USAGE_PATH

@@ -9,7 +9,7 @@ from pathlib import Path
 from accord.ports import LinkCounts, StoredTotal
 from accord.servers.observability.logs import call_fields
 from accord.servers.observability.metrics import Metrics, StoreReading
-from accord.servers.observability.traces import CALL_TOKENS, call_attributes
+from accord.servers.observability.traces import TOKEN_ATTRIBUTES, call_attributes
 from accord.wire.receipt import OutcomeStatus, Work
 from accord.wire.session import SessionKind
 from tests.receipts import a_body
@@ -63,7 +63,7 @@ def test_the_page_lists_every_metric_with_its_labels():
 
 
 def test_the_page_lists_every_attribute_of_a_call():
-    found = {name for call in CALLS for name in call_attributes(call)} | {*CALL_TOKENS.values()}
+    found = {name for call in CALLS for name in call_attributes(call)} | {*TOKEN_ATTRIBUTES.values()}
     always = {"gen_ai.operation.name", "gen_ai.request.model"}
     assert {*first_cells("attribute")} == found | always
 

@@ -17,10 +17,12 @@ from accord.core.work.plan import PlanConfig
 from accord.errors import RefusedError
 from accord.ports import EvidenceSource, SystemClock
 from accord.run import Dispatcher
+from accord.run.costs import RunCosts
 from accord.run.model_call import ModelCall
 from accord.run.model_calls import ModelCalls
 from accord.servers.http.model_calls import accord_member, label_headers
 from accord.wire.disposition import SERVED, Api, Disposition, FieldPolicy
+from accord.wire.keys import Payer
 
 REQUEST_ID: Final = "0b54d3a2-6b3e-4f0c-9a55-3f1f0c7f7f10"
 SHOWN: Final = ("accord-served-by", "accord-dispositions", "accord-receipt")
@@ -134,9 +136,8 @@ async def answer_example(policy: FieldPolicy) -> ModelCall:
     backend = ExampleBackend("claude", [['{"city": "Berlin"}']], MANIFEST)
     config = PlanConfig(emulation=preset_config(["json_mode"]))
     calls = ModelCalls(Dispatcher([backend], config=config), lambda _: BackendGroup(("claude",)), SystemClock())
-    call = ModelCall(
-        ChatCodec().read_request(REQUEST), REQUEST_ID, "", "", datetime(2026, 1, 1, tzinfo=UTC), 0.0, policy=policy
-    )
+    request, costs = ChatCodec().read_request(REQUEST), RunCosts(None, Payer(), calls.dispatcher)
+    call = ModelCall(request, REQUEST_ID, "", "", datetime(2026, 1, 1, tzinfo=UTC), 0.0, costs, policy=policy)
     await (await calls.answer(call)).close()
     return call
 

@@ -78,6 +78,7 @@ class Process:
         self.process: asyncio.subprocess.Process | None = None
         self.is_stopped = False
         agents, turns = settings.pop("agents", AGENTS), settings.pop("turns", 100)
+        backends = settings.pop("backends", "")
         self._agent: Final = next(iter(agents))
         self._clock: Final = place.folder / f"{name}.clock"
         if skew_s is not None:
@@ -90,7 +91,7 @@ class Process:
             **settings,
             **({"port": self.port} if self.port else {}),
         }
-        self._config.write_text(_config(place, agents, turns, options))
+        self._config.write_text(_config(place, agents, turns, options) + backends)
         self._environment: Final = {
             **os.environ,
             "ACCORD_STORE_URL": place.database,

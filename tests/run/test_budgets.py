@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from accord.errors import ErrorCode, RefusedError, StoreError
 from accord.ports import BudgetClaim, BudgetState
-from accord.run.budgets import NO_PRICE, REFUSED_FOR_S, BackendUse, Budgets, Reservation
+from accord.run.budgets import REFUSED_FOR_S, BackendUse, Budgets
 from accord.stores.memory import MemoryStore
-from accord.wire.keys import MICRO, BudgetPeriod, KeyRules, UsageGroup, UsageRecord, UsageTotal
-from accord.wire.session import TokenRecord, token_digest
+from accord.wire.keys import MICRO, BudgetPeriod, Payer, UsageGroup, UsageRecord, UsageTotal
 from tests.laws import examples
-from tests.servers.clock import START, ManualClock, run
+from tests.servers.clock import ManualClock, run
 
 USD = MICRO
 DAY_S = 86_400
@@ -55,9 +54,8 @@ class WatchedStore(MemoryStore):
             raise StoreError("out of order")
 
 
-def a_key(budget: float | None = 1.0, period: BudgetPeriod = BudgetPeriod.DAY, name: str = "k1") -> TokenRecord:
-    rules = KeyRules(budget_usd=budget, budget_period=period)
-    return TokenRecord(token_id=name, user="ada", digest=token_digest(name), created_at=START, rules=rules)
+def a_payer(budget: float = 1.0, period: BudgetPeriod = BudgetPeriod.DAY, name: str = "k1") -> Payer:
+    return Payer(name, "ada", round(budget * MICRO), period)
 
 
 def use(cost: int | None = 0, **fields: Any) -> BackendUse:
@@ -70,9 +68,20 @@ async def opened() -> tuple[Budgets, WatchedStore, ManualClock]:
     return Budgets(store, clock), store, clock
 
 
-async def refusal(budgets: Budgets, key: TokenRecord, estimate: int | None) -> RefusedError:
+async def spend(budgets: Budgets, payer: Payer, reserved: int, *uses: BackendUse) -> None:
+    await budgets.reserve(payer, reserved)
+    end(budgets, payer, reserved, *uses)
+
+
+def end(budgets: Budgets, payer: Payer, reserved: int, *uses: BackendUse) -> None:
+    for each in uses:
+        budgets.count(payer.key_id, payer.user, each)
+    budgets.free(payer.key_id, reserved)
+
+
+async def refusal(budgets: Budgets, payer: Payer, estimate: int) -> RefusedError:
     with pytest.raises(RefusedError) as caught:
-        await budgets.reserve(key, estimate)
+        await budgets.reserve(payer, estimate)
     return caught.value
 
 
@@ -91,8 +100,8 @@ async def totals(store: MemoryStore, by: UsageGroup = UsageGroup.KEY) -> list[Us
 def test_a_request_that_the_budget_does_not_have_is_refused(period: BudgetPeriod, words: str, renews_at: str | None):
     async def check() -> None:
         budgets, _, _ = await opened()
-        key = a_key(1.0, period)
-        (await budgets.reserve(key, USD // 2)).settle(use(USD // 4))
+        key = a_payer(1.0, period)
+        await spend(budgets, key, USD // 2, use(USD // 4))
         await budgets.reserve(key, USD // 2)
         error = await refusal(budgets, key, USD // 2)
         assert (error.code, error.facts.http) == (ErrorCode.BUDGET_EXCEEDED, 403)
@@ -113,20 +122,17 @@ def test_a_request_that_the_budget_does_not_have_is_refused(period: BudgetPeriod
     run(check())
 
 
-def test_a_released_reservation_costs_nothing_and_a_settled_one_its_real_cost():
+def test_what_is_freed_can_be_reserved_again_and_what_is_counted_is_spent():
     async def check() -> None:
         budgets, store, _ = await opened()
-        released, settled = [await budgets.reserve(a_key(), USD // 2) for _ in range(2)]
-        released.release()
-        settled.settle(use(3, usage={"input_tokens": 10, "output_tokens": 5, "cached_input_tokens": 4}))
-        for again in (released, settled):
-            again.settle(use(USD))
-            again.release()
+        await spend(budgets, a_payer(), USD // 2)
+        usage = {"input_tokens": 10, "output_tokens": 5, "cached_input_tokens": 4}
+        await spend(budgets, a_payer(), USD // 2, use(3, usage=usage))
         await budgets.flush()
         (total,) = await totals(store)
         assert (total.name, total.requests, total.cost_usd, total.priced_requests) == ("k1", 1, 3 / MICRO, 1)
         assert (total.input_tokens, total.output_tokens, total.cached_input_tokens) == (10, 5, 4)
-        await budgets.reserve(a_key(), USD - 3)
+        await budgets.reserve(a_payer(), USD - 3)
 
     run(check())
 
@@ -134,73 +140,8 @@ def test_a_released_reservation_costs_nothing_and_a_settled_one_its_real_cost():
 def test_a_request_that_costs_more_than_its_estimate_counts_in_full():
     async def check() -> None:
         budgets, _, _ = await opened()
-        (await budgets.reserve(a_key(), 1)).settle(use(2 * USD))
-        assert (await refusal(budgets, a_key(), 0)).details["spent_usd"] == 2.0
-
-    run(check())
-
-
-@pytest.mark.parametrize(
-    ("known", "counted"), [((None,), 100), ((0,), 100), ((30,), 100), ((30, 20), 100), ((130,), 130), ((60, 50), 110)]
-)
-def test_a_stream_that_was_cut_off_counts_at_least_its_estimate(known: tuple[int | None, ...], counted: int):
-    async def check() -> None:
-        budgets, store, _ = await opened()
-        (await budgets.reserve(a_key(), 100)).settle(*map(use, known), is_cut=True)
-        await budgets.flush()
-        assert await store.spent("k1", None) == counted
-        assert [total.requests for total in await totals(store)] == [len(known)]
-
-    run(check())
-
-
-@pytest.mark.parametrize("is_sent", [True, False])
-@pytest.mark.parametrize("error", [asyncio.CancelledError, GeneratorExit, RuntimeError, None])
-def test_what_was_sent_counts_however_the_request_ends(is_sent: bool, error: type[BaseException] | None):
-    async def check() -> None:
-        budgets, store, _ = await opened()
-        with suppress(asyncio.CancelledError, GeneratorExit, RuntimeError):
-            with await budgets.reserve(a_key(), 100) as reservation:
-                if is_sent:
-                    reservation.mark_sent("b", "m")
-                if error is not None:
-                    raise error
-            assert error is None
-        await budgets.flush()
-        assert await store.spent("k1", None) == (100 if is_sent else 0)
-        assert [total.failed for total in await totals(store)] == ([1] if is_sent else [])
-
-    run(check())
-
-
-def test_a_settled_request_is_not_counted_again_at_the_end_of_its_block():
-    async def check() -> None:
-        budgets, store, _ = await opened()
-        with await budgets.reserve(a_key(), 100) as reservation:
-            reservation.mark_sent("b", "m")
-            reservation.settle(use(7))
-        await budgets.flush()
-        assert [(total.requests, total.failed) for total in await totals(store)] == [(1, 0)]
-        assert await store.spent("k1", None) == 7
-
-    run(check())
-
-
-def test_an_unknown_price_is_refused_with_a_budget_and_counted_without_one():
-    async def check() -> None:
-        budgets, store, _ = await opened()
-        error = await refusal(budgets, a_key(), None)
-        assert (error.message, error.code) == (NO_PRICE, ErrorCode.FORBIDDEN)
-        for key, user in ((a_key(None), None), (None, "eve"), (None, None)):
-            (await budgets.reserve(key, None, user=user)).settle(use(None))
-        await budgets.flush()
-        assert {total.name: total.requests for total in await totals(store, UsageGroup.USER)} == {
-            "": 1,
-            "ada": 1,
-            "eve": 1,
-        }
-        assert [total.priced_requests for total in await totals(store)] == [0, 0]
-        assert store.claims == 0
+        await spend(budgets, a_payer(), 1, use(2 * USD))
+        assert (await refusal(budgets, a_payer(), 0)).details["spent_usd"] == 2.0
 
     run(check())
 
@@ -209,19 +150,18 @@ def test_requests_that_come_together_are_reserved_together_and_kept_when_one_of_
     async def check() -> None:
         budgets, store, _ = await opened()
         store.may_go_on.clear()
-        first = asyncio.create_task(budgets.reserve(a_key(), 1))
+        first = asyncio.create_task(budgets.reserve(a_payer(), 1))
         await store.was_called.wait()
-        cancelled, *others = [asyncio.create_task(budgets.reserve(a_key(), 1)) for _ in range(10)]
+        cancelled, *others = [asyncio.create_task(budgets.reserve(a_payer(), 1)) for _ in range(10)]
         await asyncio.sleep(0)
         first.cancel()
         cancelled.cancel()
         store.may_go_on.set()
-        reservations = await asyncio.gather(*others)
+        await asyncio.gather(*others)
         assert store.claims == 2
-        for each in reservations:
-            each.release()
+        budgets.free("k1", len(others))
         await budgets.flush()
-        (await budgets.reserve(a_key(), USD)).release()  # nothing is reserved for those that were cancelled
+        await budgets.reserve(a_payer(), USD)  # nothing is reserved for those that were cancelled
 
     run(check())
 
@@ -230,16 +170,17 @@ def test_a_request_that_is_cancelled_as_it_is_granted_leaves_nothing_reserved():
     async def check() -> None:
         budgets, store, _ = await opened()
         store.may_go_on.clear()
-        task = asyncio.create_task(budgets.reserve(a_key(), USD))
+        task = asyncio.create_task(budgets.reserve(a_payer(), USD))
         await store.was_called.wait()
         store.may_go_on.set()
         writing = asyncio.create_task(budgets.flush())
         writing.add_done_callback(lambda _: task.cancel())
         await asyncio.wait([task])
         with suppress(asyncio.CancelledError):
-            task.result().release()
+            task.result()
+            budgets.free("k1", USD)
         await budgets.flush()
-        (await budgets.reserve(a_key(), USD)).release()
+        await budgets.reserve(a_payer(), USD)
 
     run(check())
 
@@ -247,20 +188,20 @@ def test_a_request_that_is_cancelled_as_it_is_granted_leaves_nothing_reserved():
 def test_a_store_that_fails_refuses_requests_and_loses_no_usage():
     async def check() -> None:
         budgets, store, _ = await opened()
-        reservation = await budgets.reserve(a_key(), USD // 2)
+        await budgets.reserve(a_payer(), USD // 2)
         store.fails = True
         for name in ("k1", "k2"):
             with pytest.raises(StoreError):
-                await budgets.reserve(a_key(name=name), 1)
-        reservation.settle(use(USD // 2))
+                await budgets.reserve(a_payer(name=name), 1)
+        end(budgets, a_payer(), USD // 2, use(USD // 2))
         for _ in range(2):
             with pytest.raises(StoreError):
                 await budgets.flush()
         store.fails = False
-        assert (await refusal(budgets, a_key(), USD)).details["spent_usd"] == 0.5
+        assert (await refusal(budgets, a_payer(), USD)).details["spent_usd"] == 0.5
         await budgets.flush()
         assert await store.spent("k1", None) == USD // 2
-        (await budgets.reserve(a_key(), USD // 2)).release()
+        await budgets.reserve(a_payer(), USD // 2)
 
     run(check())
 
@@ -270,12 +211,12 @@ def test_a_row_that_the_store_refuses_takes_no_others_with_it_and_is_tried_again
         budgets, store, clock = await opened()
         store.refuses = "odd"
         for model in ("m", "odd", "n"):
-            (await budgets.reserve(None, None)).settle(BackendUse("b", model, cost=1))
+            budgets.count("", "", BackendUse("b", model, cost=1))
         await budgets.flush()
         assert [total.name for total in await totals(store, UsageGroup.MODEL)] == ["m", "n"]
         store.refuses = ""
         for model in ("m", "odd"):
-            (await budgets.reserve(None, None)).settle(BackendUse("b", model, cost=1))
+            budgets.count("", "", BackendUse("b", model, cost=1))
         await budgets.flush()
         assert [total.name for total in await totals(store, UsageGroup.MODEL)] == ["m", "n"]
         clock.elapsed_s += REFUSED_FOR_S
@@ -293,16 +234,16 @@ def test_what_is_settled_during_a_write_is_counted_once():
     async def check() -> None:
         budgets, store, _ = await opened()
         for cost in (1, 2):
-            first, second = [await budgets.reserve(a_key(), 10) for _ in range(2)]
-            first.settle(use(cost))
+            await budgets.reserve(a_payer(), 20)
+            end(budgets, a_payer(), 10, use(cost))
             store.was_called.clear()
             store.may_go_on.clear()
             writing = asyncio.create_task(budgets.flush())
             await store.was_called.wait()
-            second.settle(use(10 * cost))
+            end(budgets, a_payer(), 10, use(10 * cost))
             store.may_go_on.set()
             await writing
-        assert (await refusal(budgets, a_key(), USD)).details["spent_usd"] == 33 / MICRO
+        assert (await refusal(budgets, a_payer(), USD)).details["spent_usd"] == 33 / MICRO
         await budgets.flush()
         assert await store.spent("k1", None) == 33
 
@@ -314,15 +255,15 @@ def test_several_processes_never_reserve_more_than_the_budget_together():
         first, store, clock = await opened()
         both = (first, Budgets(store, clock))
         found = await asyncio.gather(
-            *(budgets.reserve(a_key(), USD // 10) for budgets in both * 10), return_exceptions=True
+            *(budgets.reserve(a_payer(), USD // 10) for budgets in both * 10), return_exceptions=True
         )
-        granted = [each for each in found if isinstance(each, Reservation)]
-        assert len(granted) == 10
-        for each in granted:
-            each.settle(use(USD // 20))
+        assert found.count(None) == 10
+        for budgets, result in zip(both * 10, found, strict=True):
+            if result is None:
+                end(budgets, a_payer(), USD // 10, use(USD // 20))
         for budgets in both:
             await budgets.flush()
-            assert (await refusal(budgets, a_key(), USD)).details["spent_usd"] == 0.5
+            assert (await refusal(budgets, a_payer(), USD)).details["spent_usd"] == 0.5
 
     run(check())
 
@@ -331,14 +272,14 @@ def test_a_clock_of_the_store_that_is_set_forward_frees_nothing_that_others_have
     async def check() -> None:
         first, store, clock = await opened()
         second = Budgets(store, clock)
-        (await second.reserve(a_key(), USD // 10)).release()  # it has seen the clock before
+        await spend(second, a_payer(), USD // 10)  # it has seen the clock before
         await second.flush()
-        held = await first.reserve(a_key(), USD)
+        await first.reserve(a_payer(), USD)
         store.ahead_s = 1_000
-        assert (await refusal(second, a_key(), USD // 10)).details["reserved_usd"] == 1
-        held.release()
+        assert (await refusal(second, a_payer(), USD // 10)).details["reserved_usd"] == 1
+        first.free("k1", USD)
         await first.flush()
-        (await second.reserve(a_key(), USD // 10)).release()
+        await second.reserve(a_payer(), USD // 10)
 
     run(check())
 
@@ -351,19 +292,19 @@ def test_a_budget_starts_again_with_its_period_and_running_requests_count_in_the
 ):
     async def check() -> None:
         budgets, store, clock = await opened()
-        key = a_key(1.0, period)
-        (await budgets.reserve(key, 1)).settle(use(USD // 2))
-        running = await budgets.reserve(key, USD // 2)
+        key = a_payer(1.0, period)
+        await spend(budgets, key, 1, use(USD // 2))
+        await budgets.reserve(key, USD // 2)
         await refusal(budgets, key, 1)
         clock.elapsed_s = DAY_S / 2  # midnight, and the end of the month
         if renewed:
-            (await budgets.reserve(key, USD // 2)).release()
+            await spend(budgets, key, USD // 2)
             await refusal(budgets, key, USD // 2 + 1)  # the running one is still reserved
-            running.settle(use(USD // 4))
+            end(budgets, key, USD // 2, use(USD // 4))
             assert (await refusal(budgets, key, USD)).details["spent_usd"] == 0.25
         else:
             await refusal(budgets, key, 1)
-            running.settle(use(USD // 4))
+            end(budgets, key, USD // 2, use(USD // 4))
         await budgets.flush()
         days = {total.name: total.cost_usd for total in await totals(store, UsageGroup.DAY)}
         assert days == {"2026-01-31": 0.5, "2026-02-01": 0.25}
@@ -374,10 +315,10 @@ def test_a_budget_starts_again_with_its_period_and_running_requests_count_in_the
 def test_a_changed_budget_counts_at_once():
     async def check() -> None:
         budgets, _, _ = await opened()
-        (await budgets.reserve(a_key(1.0), 1)).settle(use(USD))
-        await refusal(budgets, a_key(1.0), 1)
-        await budgets.reserve(a_key(2.0), USD)
-        await refusal(budgets, a_key(1.0, BudgetPeriod.MONTH), 1)  # spent before it was written
+        await spend(budgets, a_payer(1.0), 1, use(USD))
+        await refusal(budgets, a_payer(1.0), 1)
+        await budgets.reserve(a_payer(2.0), USD)
+        await refusal(budgets, a_payer(1.0, BudgetPeriod.MONTH), 1)  # spent before it was written
 
     run(check())
 
@@ -386,9 +327,8 @@ def test_a_changed_budget_counts_at_once():
 def test_counts_that_an_endpoint_makes_up_do_no_harm(wrong: Any):
     async def check() -> None:
         budgets, store, _ = await opened()
-        (await budgets.reserve(None, None)).settle(
-            BackendUse("b\0", "m\0\ud800" * 999, {"input_tokens": wrong, "output_tokens": 1}, 0)
-        )
+        usage = {"input_tokens": wrong, "output_tokens": 1}
+        budgets.count("", "", BackendUse("b\0", "m\0\ud800" * 999, usage, 0))
         await budgets.flush()
         (total,) = await totals(store, UsageGroup.MODEL)
         assert (total.input_tokens, total.output_tokens) == (0, 1)
@@ -401,7 +341,7 @@ def test_usage_is_written_soon_and_again_after_a_failure():
     async def check() -> None:
         budgets, store, _ = await opened()
         store.fails = True
-        (await budgets.reserve(None, None)).settle(use(1))
+        budgets.count("", "", use(1))
         await store.was_called.wait()
         store.fails = False
         async with asyncio.timeout(10):
@@ -416,7 +356,7 @@ def test_usage_is_written_soon_and_again_after_a_failure():
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["reserve", "settle", "release", "cut", "flush"]),
+        st.sampled_from(["reserve", "settle", "release", "flush"]),
         st.integers(0, 400),
         st.sampled_from(["k1", "k2"]),
     ),
@@ -428,26 +368,24 @@ STEPS = st.lists(
 class Model:
     """What the budget of one key should say."""
 
-    key: TokenRecord
-    running: list[Reservation] = field(default_factory=list[Reservation])
+    payer: Payer
+    running: list[int] = field(default_factory=list[int])
     counted: int = 0
 
     async def reserve(self, budgets: Budgets, amount: int) -> None:
-        fits = self.counted + sum(each.estimate for each in self.running) + amount <= 1000
+        fits = self.counted + sum(self.running) + amount <= 1000
         try:
-            self.running.append(await budgets.reserve(self.key, amount))
+            await budgets.reserve(self.payer, amount)
             was_admitted = True
         except RefusedError:
             was_admitted = False
         assert was_admitted is fits
+        self.running += [amount] * was_admitted
 
-    def finish(self, step: str, amount: int) -> None:
-        reservation = self.running.pop()
-        cost = reservation.estimate if step == "cut" else min(amount, reservation.estimate)
-        if step == "release":
-            reservation.release()
-            return
-        reservation.settle(use(None if step == "cut" else cost), is_cut=step == "cut")
+    def finish(self, budgets: Budgets, step: str, amount: int) -> None:
+        reserved = self.running.pop()
+        cost = min(amount, reserved) if step == "settle" else 0
+        end(budgets, self.payer, reserved, *([use(cost)] if cost else []))
         self.counted += cost
 
 
@@ -456,14 +394,14 @@ class Model:
 def test_a_budget_is_never_exceeded_by_requests_that_cost_at_most_their_estimate(steps: list[tuple[str, int, str]]):
     async def check() -> None:
         budgets, store, _ = await opened()
-        models = {name: Model(a_key(1000 / MICRO, name=name)) for name in ("k1", "k2")}
+        models = {name: Model(a_payer(1000 / MICRO, name=name)) for name in ("k1", "k2")}
         for step, amount, name in steps:
             if step == "reserve":
                 await models[name].reserve(budgets, amount)
             elif step == "flush":
                 await budgets.flush()
             elif models[name].running:
-                models[name].finish(step, amount)
+                models[name].finish(budgets, step, amount)
         await budgets.flush()
         for name, model in models.items():
             assert await store.spent(name, None) == model.counted <= 1000

@@ -12,8 +12,10 @@ from accord.apis.failure import EndpointError, Failure, FailureReport
 from accord.backends.scripted import Script, ScriptedBackend, ScriptedFault
 from accord.errors import AccordError, BackendError, BackendSkippedError, EmulationError, TimedOutError
 from accord.run.circuit import MAX_RETRY_AFTER_S, BackendAttempt, CircuitChange, Circuits, CircuitSettings
+from accord.run.costs import RunCosts
 from accord.run.dispatch import Dispatcher, WorkRecord
 from accord.run.limits import TurnTimer
+from accord.wire.keys import Payer
 from accord.wire.work import TextPiece
 from tests.backends.models.toy_server import STREAMED, Waits, model, order, refusal
 from tests.client.faulty_server import FaultyServer
@@ -272,7 +274,7 @@ async def answer(by: Dispatcher) -> tuple[str, WorkRecord, AccordError | None]:
     text, error = "", None
     try:
         async with asyncio.timeout(20):
-            async for piece in by.answer(order(), record, timer):
+            async for piece in by.answer(order(), record, timer, RunCosts(None, Payer(), by)):
                 text += piece.text if isinstance(piece, TextPiece) else ""
     except AccordError as raised:
         error = raised

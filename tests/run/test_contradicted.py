@@ -13,6 +13,7 @@ from accord.config import ServerConfig
 from accord.core.work.emulation.choose import EmulationSettings
 from accord.core.work.plan import CONTRADICTED, PlanConfig
 from accord.run import Dispatcher, Engine, Sessions
+from accord.run.costs import RunCosts
 from accord.run.dispatch import WorkRecord
 from accord.run.limits import TurnTimer
 from accord.run.refusals import CONTRADICTIONS
@@ -20,6 +21,7 @@ from accord.servers.http.information import service_capabilities
 from accord.servers.service import AllowAll, NullObserver, Service
 from accord.stores.memory import MemoryStore
 from accord.wire.emulation import EmulationConfig
+from accord.wire.keys import Payer
 from accord.wire.packet import ErrorPacket
 from accord.wire.plan import Plan, WorkPolicy
 from accord.wire.receipt import Receipt
@@ -102,7 +104,7 @@ def test_native_json_mode_is_held_to_an_object(answer: Sequence[Step]):
     order = WorkOrder.model_validate({"conversation": conversation, "json_mode": True})
 
     async def answered() -> list[str]:
-        pieces = dispatcher.answer(order, WorkRecord(), TurnTimer())
+        pieces = dispatcher.answer(order, WorkRecord(), TurnTimer(), RunCosts(None, Payer(), dispatcher))
         return [piece.text async for piece in pieces if isinstance(piece, TextPiece)]
 
     assert within(answered) == ['{"a": 1}']

@@ -175,9 +175,9 @@ GOOD, BAD = '{"age": 7}', "seven"
 TOKENS: dict[str, tuple[list[tuple[dict[str, str], list[list[Any]]]], Any, int | None]] = {
     "one answer": ([(STREAMS, [["Hello", used(120)]])], relay, 120),
     "two questions": ([(STREAMS, [["a", used(120)], ["b", used(30)]])], careful, 150),
-    "one of two reports it": ([(STREAMS, [["a", used(120)], ["b", EndPiece()]])], careful, 120),
-    "none is reported": ([(STREAMS, [["Hello", EndPiece()]])], relay, None),
-    "only the total is reported": ([(STREAMS, [["Hello", EndPiece(usage={"total_tokens": 9})]])], relay, 9),
+    "one of two reports it": ([(STREAMS, [["a", used(120)], ["b", EndPiece()]])], careful, 127),
+    "none is reported": ([(STREAMS, [["Hello", EndPiece()]])], relay, 7),
+    "only the total is reported": ([(STREAMS, [["Hello", EndPiece(usage={"total_tokens": 9})]])], relay, 7),
     "an estimate in words": ([(STREAMS, [["Hello", " there"]])], relay, 3),
     "a backend that failed at once": ([(STREAMS, [[ScriptedFault()]]), (STREAMS, [["b", used(30)]])], relay, 30),
     "a failed attempt of an emulation": ([(STREAMS, [[BAD, used(120)], [GOOD, used(30)]])], structured, 150),

@@ -9,8 +9,9 @@ from typing import Any
 
 import aiohttp
 
+from accord.agent import Agent
 from accord.agents import demo
-from accord.assembly.parts import build_dispatcher
+from accord.assembly.parts import build_dispatcher, time_limits
 from accord.assembly.reload import make_model_calls
 from accord.assembly.service import make_application, make_authenticator, make_service
 from accord.config import load_config
@@ -70,8 +71,8 @@ class Gateway:
 
 
 @asynccontextmanager
-async def gateway(folder: Path, config: str, **rules: Any) -> AsyncGenerator[Gateway]:
-    """Serve this configuration, with one key that has these rules."""
+async def gateway(folder: Path, config: str, *, agent: Agent = demo, **rules: Any) -> AsyncGenerator[Gateway]:
+    """Serve this agent with this configuration, and one key that has these rules."""
     file = folder / "accord.toml"
     file.write_text(config)
     loaded = load_config(str(file), environ={})
@@ -80,8 +81,8 @@ async def gateway(folder: Path, config: str, **rules: Any) -> AsyncGenerator[Gat
     made: dict[str, Any] = {"token_id": "k1", "user": "ada", "digest": token_digest(TOKEN), "created_at": START}
     key = TokenRecord(**made, rules=KeyRules.model_validate(rules))
     await store.put_token(key)
-    dispatcher = build_dispatcher(loaded, demo)
-    engine = Engine(demo, dispatcher)
+    dispatcher = build_dispatcher(loaded, agent)
+    engine = Engine(agent, dispatcher, limits=time_limits(loaded.config))
     service, metrics = make_service(loaded, settings, engine, store, make_authenticator(settings, store))
     calls = ModelCallsRef(make_model_calls(loaded, engine.dispatcher, engine.clock))
     assert service.budgets is not None

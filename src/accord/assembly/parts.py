@@ -13,6 +13,7 @@ from accord.assembly.agents import find_agent
 from accord.backends.evidence import BackendEvidence, configured_evidence, gather
 from accord.backends.model_options import APIS, model_backend
 from accord.backends.options import BackendOptions
+from accord.backends.prices import backend_prices
 from accord.backends.scripted import EchoBackend, ScriptedBackend
 from accord.config import BackendConfig, Config, LoadedConfig
 from accord.core.prompt.rules import ContentLimits
@@ -70,6 +71,7 @@ def build_dispatcher(loaded: LoadedConfig, agent: Agent, *, before: Dispatcher |
         slots=before and before.slots,
         refusals=before and before.refusals,
         describe=lambda name: configured[name].describe(),
+        prices=backend_prices(config.backends),
     )
 
 

@@ -16,7 +16,6 @@ from pydantic import BaseModel
 
 from accord.assembly.parts import backend_groups, build_dispatcher
 from accord.assembly.store import discover_all, managed_backends
-from accord.backends.prices import backend_prices
 from accord.config import Config, LoadedConfig
 from accord.core.work.groups import BackendGroup, UnresolvedModel, model_names, resolve_model
 from accord.errors import ConfigError, UsageError
@@ -112,13 +111,13 @@ class Reloader:
         dispatcher.refusals.clear()  # the endpoints may be others now, and the operator may want just this
         sessions.use_backends(dispatcher)
         self._calls.current, self._config = calls, loaded.config
-        using = {request_id for running in self._service.running_turns.values() for request_id in running}
+        using = {request_id for running in self._service.runs.values() for request_id in running}
         self._closable.extend(each for each in old if each not in self._closable)
         self._start(self._close_unused(old, using))
 
     async def _close_unused(self, old: list[ManagedBackend], using: set[str]) -> None:
         """Close these backends when none of these requests runs any more."""
-        running = self._service.running_turns
+        running = self._service.runs
         while using := {each for each in using if any(each in ids for ids in running.values())}:  # noqa: ASYNC110 - below
             await asyncio.sleep(CHECK_S)  # cheaper than a callback in every request for the few that a reload meets
         await _close_all(old)
@@ -159,8 +158,7 @@ def make_model_calls(loaded: LoadedConfig, dispatcher: Dispatcher, clock: Clock)
     def resolve(name: str) -> BackendGroup | UnresolvedModel:
         return resolve_model(name, models(), groups)
 
-    names, prices = lambda: model_names(models(), groups), backend_prices(loaded.config.backends)
-    return ModelCalls(dispatcher, resolve, clock, names=names, prices=prices)
+    return ModelCalls(dispatcher, resolve, clock, names=lambda: model_names(models(), groups))
 
 
 def summarise_reload(started_with: Config, before: Config, after: Config) -> ReloadSummary:

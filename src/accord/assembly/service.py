@@ -184,8 +184,16 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         lease_s=settings.lease_s,
         turns_per_user=settings.turns_per_caller,
     )
+    budgets = Budgets(store, SystemClock(), lease_s=settings.lease_s)
     sessions = Sessions(
-        engine, store, rules, others=others, on_turn_ended=observers.turn_ended, sign=make_signer(loaded), links=links
+        engine,
+        store,
+        rules,
+        others=others,
+        on_turn_ended=observers.turn_ended,
+        sign=make_signer(loaded),
+        links=links,
+        budgets=budgets,
     )
     metrics.count_running(lambda: sessions.running)
     metrics.report_backends(lambda: backends_down(sessions))
@@ -200,7 +208,7 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         observers,
         package_version(),
         keys=store,
-        budgets=Budgets(store, SystemClock(), lease_s=settings.lease_s),
+        budgets=budgets,
         call_log=call_log,
         verify_signature=make_own_signature_check(loaded),
     )

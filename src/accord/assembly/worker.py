@@ -18,7 +18,9 @@ from accord.assembly.signing import make_signer
 from accord.assembly.store import open_store_and_backends
 from accord.config import LoadedConfig, QueueKind, UnreadPolicy
 from accord.errors import UsageError
+from accord.ports import SystemClock
 from accord.run import Engine, Sessions
+from accord.run.budgets import Budgets
 from accord.servers.http.probes import serving_probes
 from accord.servers.http.serve import ExitDeadline, listen_at
 from accord.servers.observability import (
@@ -86,8 +88,17 @@ async def _work(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         # Without a limit of turns per user: a server checks that, and requests of other programs wait instead.
         rules = session_rules(loaded.config, stop_unread_after_s=unread_s, lease_s=settings.lease_s)
         sign = make_signer(loaded)
+        budgets = Budgets(store, SystemClock(), lease_s=settings.lease_s)
+        stack.push_async_callback(budgets.close)
         sessions = Sessions(
-            engine, store, rules, others=others, on_turn_ended=observers.turn_ended, sign=sign, links=links
+            engine,
+            store,
+            rules,
+            others=others,
+            on_turn_ended=observers.turn_ended,
+            sign=sign,
+            links=links,
+            budgets=budgets,
         )
         metrics.count_running(lambda: sessions.running)
         metrics.report_backends(lambda: backends_down(sessions))

@@ -9,7 +9,9 @@ from accord.assembly.store import open_store_and_backends
 from accord.cli.configuration import load
 from accord.cli.options import AgentArgument, ConfigOption, LogJsonOption, LogLevelOption, StoreOption, TrustOption
 from accord.config import LoadedConfig
+from accord.ports import SystemClock
 from accord.run import Engine, Sessions
+from accord.run.budgets import Budgets
 from accord.servers.acp import ReplayLimits, serve_acp
 from accord.servers.observability import Log, Observers, set_up_logging
 from accord.terminal import unfiltered_streams
@@ -48,6 +50,12 @@ async def _serve(loaded: LoadedConfig, engine: Engine) -> None:
         rules = session_rules(
             loaded.config, concurrent_turns=loaded.config.limits.concurrent_turns, stop_unread_after_s=0
         )
-        sessions = Sessions(engine, store, rules, on_turn_ended=Observers(Log()).turn_ended, sign=make_signer(loaded))
+        observers, budgets = Observers(Log()), Budgets(store, SystemClock())
+        sessions = Sessions(
+            engine, store, rules, on_turn_ended=observers.turn_ended, sign=make_signer(loaded), budgets=budgets
+        )
         limits = ReplayLimits(loaded.config.limits.max_replay_turns, loaded.config.limits.max_replay_bytes)
-        await serve_acp(sessions, owner=owner, version=package_version(), replay=limits)
+        try:
+            await serve_acp(sessions, owner=owner, version=package_version(), replay=limits)
+        finally:
+            await budgets.close()

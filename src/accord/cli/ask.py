@@ -25,7 +25,9 @@ from accord.core.summarise import summarise_work
 from accord.core.vocabulary import unknown_name_warnings
 from accord.errors import RefusedError, UsageError
 from accord.files import STDIN, read_json, read_text
+from accord.ports import SystemClock
 from accord.run import Engine, Sessions
+from accord.run.budgets import Budgets
 from accord.terminal import escape_line, warn
 from accord.wire.acp.content import ContentBlock
 from accord.wire.event import PresentationEventType
@@ -128,9 +130,8 @@ async def _run_turn(
 ) -> Receipt:
     async with open_store_and_backends(loaded, engine) as store:
         # This command is the only reader: when it is interrupted, the work of the endpoint must stop as well.
-        sessions = Sessions(
-            engine, store, session_rules(loaded.config, stop_unread_after_s=0), sign=make_signer(loaded)
-        )
+        rules, budgets = session_rules(loaded.config, stop_unread_after_s=0), Budgets(store, SystemClock())
+        sessions = Sessions(engine, store, rules, sign=make_signer(loaded), budgets=budgets)
         try:
             turn = await sessions.begin(request)
             async with aclosing(sessions.read(turn)) as batches:
@@ -141,6 +142,7 @@ async def _run_turn(
             printer.print(ErrorPacket(p=stream_error(error)))
         finally:
             await sessions.drain(0)
+            await budgets.close()
         return await sessions.receipt(str(request.request_id))
 
 

@@ -47,7 +47,8 @@ class QueuedWork(msgspec.Struct, frozen=True):
     """What a worker needs to run a turn.
 
     `request` is a `ServiceRequest` as JSON. With `may_restart`, the turn of a worker that died is run again.
-    `trace` is the W3C `traceparent` of the request.
+    `trace` is the W3C `traceparent` of the request. `reserved_micro` of the budget of the key `key_id` are reserved for
+    the turn until it has ended.
     """
 
     agent: str
@@ -55,6 +56,8 @@ class QueuedWork(msgspec.Struct, frozen=True):
     streams: bool = True
     may_restart: bool = False
     trace: str | None = None
+    key_id: str = ""
+    reserved_micro: int = 0
 
 
 class ClaimedTurn(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ besides is decided when the agent asks it (`dispatch.py`). The content of what t
 against the same declaration.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -100,14 +100,16 @@ class Admission:
         self._validators: Final = {1: self.validator, 2: self.validator.in_version(2)}
         self._forwarded: Final = ContentValidator(EVERY_TYPE, policies=WARN_ONLY, limits=limits)
 
-    def decide(self, request: ServiceRequest, sent: SentContent | None = None) -> Rejection | None:
-        """Return why this request may not run; None if it may."""
+    def decide(
+        self, request: ServiceRequest, sent: SentContent | None = None, backends: Container[str] | None = None
+    ) -> Rejection | None:
+        """Return why this request may not run, with only these backends if they are named; None if it may."""
         if (rejection := self._check_content(request, sent)) is not None:
             return rejection
         stated = stated_requirements(self._agent, request)
         if stated is None:
             return None
-        candidates = self._dispatcher.candidates(request.context.user.id)
+        candidates = self._dispatcher.candidates(request.context.user.id, backends)
         refusal = check_requirements(stated, candidates, self._dispatcher.config)
         log_requirements(stated, refusal, str(request.request_id))
         if refusal is None:

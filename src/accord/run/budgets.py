@@ -1,47 +1,40 @@
 """Budgets of keys: reserve what a request may cost, count what it did cost, and write both in groups.
 
-A request reserves its estimate in the store before anything is sent, and settles with its real cost. All that waits at
-one moment is written in one transaction: the usage of the requests that have ended, what they had reserved, and the
-reservations of new ones, which the store grants or not by what all processes have spent and reserved. A key without a
-budget reserves nothing and waits for nothing.
+All that waits at one moment is written in one transaction: the usage of the runs that have ended, what they had
+reserved, and the reservations of new ones, which the store grants or not by what all processes have spent and reserved.
+A key without a budget reserves nothing and waits for nothing.
 
 So a budget is exceeded only by requests that cost more than their estimate, however many processes share the store.
 What a process had reserved when it was killed counts until its lease is over; what it had not written of its usage is
 lost (`write_behind.py` says how much). A write that fails is tried again, so that usage is counted twice rather than
 lost if the store wrote it and could not say so.
 
-It knows no prices: callers bring costs (`backends/prices.py`). All amounts are whole micro-dollars.
+It knows no prices: `costs.py` brings amounts. All amounts are whole micro-dollars.
 """
 
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from itertools import chain
 from operator import add
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 from weakref import WeakMethod
 
-from accord.errors import ErrorCode, RefusedError
+from accord.errors import ErrorCode, RefusedError, StoreError
 from accord.ports import BudgetClaim, BudgetState, Clock, UsageStore
 from accord.run.heartbeat import BEATS_PER_LEASE, HeartbeatThread, OutageGuard
 from accord.run.write_behind import WriteBehind
-from accord.wire.keys import MICRO, NO_RULES, USAGE_COUNTS, BudgetPeriod, KeyRules, UsageRecord
-from accord.wire.session import MAX_ID_CHARS, TokenRecord
+from accord.wire.keys import MICRO, USAGE_COUNTS, BudgetPeriod, Payer, UsageRecord
+from accord.wire.session import MAX_ID_CHARS
 
 LEASE_S: Final = 15.0
 REFUSED_FOR_S: Final = 60.0
 """After how long a row that the store refused is tried again."""
 
 LOGGER: Final = logging.getLogger("accord.budgets")
-
-NO_PRICE: Final = (
-    "This key has a budget, and the price of this model is not known; the operator can set it in accord.toml, under "
-    "[backends.price] of the backend"
-)
 
 _Row = tuple[str, str, str, str, date]
 """What names a row of usage: key, user, backend, model, day."""
@@ -65,25 +58,27 @@ class BackendUse:
         return value if isinstance(value, int) and value > 0 else 0
 
 
-_Waiting = Sequence[tuple[int, "asyncio.Future[None]"]]
-"""The amounts that requests wait for, and what is done once the store has granted or refused each."""
+class _Waiting(NamedTuple):
+    """A request that waits until the store has granted or refused an amount."""
+
+    amount: int
+    granted: "asyncio.Future[None]"
 
 
 @dataclass(slots=True)
 class _Account:
     """What this process has reserved for one key, and the requests that wait for the store to reserve more."""
 
-    key_id: str
-    rules: KeyRules = NO_RULES
-    """As in the last request, for all that wait."""
+    payer: Payer
+    """That of the last request, whose budget counts for all that wait."""
     reserved: int = 0
-    waiting: list[tuple[int, "asyncio.Future[None]"]] = field(default_factory=list[tuple[int, "asyncio.Future[None]"]])
+    waiting: list[_Waiting] = field(default_factory=list[_Waiting])
 
     def claim(self, clock: Clock) -> BudgetClaim:
         """What the store is asked for."""
-        since = self.rules.budget_period.start(clock.now())
-        amounts = [amount for amount, _ in self.waiting]
-        return BudgetClaim(self.key_id, self.rules.budget_micro or 0, since, self.reserved, amounts)
+        payer = self.payer
+        since, amounts = payer.budget_period.start(clock.now()), [each.amount for each in self.waiting]
+        return BudgetClaim(payer.key_id, payer.budget_micro or 0, since, self.reserved, amounts)
 
 
 FOREVER_S: Final = 1e9
@@ -118,35 +113,26 @@ class Budgets:
             is_needed=lambda: (check := has_reservations()) is not None and check(),
         )
 
-    async def reserve(self, key: TokenRecord | None, estimate: int | None, *, user: str | None = None) -> "Reservation":
-        """Reserve the estimated cost of a request; raises `RefusedError` if the key's budget does not have it.
+    async def reserve(self, payer: Payer, amount: int) -> None:
+        """Reserve so much of the payer's budget until it is freed.
 
-        Without a key or a budget nothing is reserved, and the request is only counted. An unknown estimate (None) is
-        refused if there is a budget: it would not limit anything. Raises `StoreError` if the store fails.
+        Raises `RefusedError` if the budget does not have it, and `StoreError` if the store fails.
         """
-        if key is None:
-            return Reservation(self, "", user or "", estimate or 0)
-        rules = key.rules
-        if rules is None or rules.budget_usd is None:
-            return Reservation(self, key.token_id, key.user, estimate or 0)
-        if estimate is None:
-            raise RefusedError(NO_PRICE, ErrorCode.FORBIDDEN, {"field": "model"})
-        account = self._accounts.setdefault(key.token_id, _Account(key.token_id))
-        account.rules = rules
+        account = self._accounts.setdefault(payer.key_id, _Account(payer))
+        account.payer = payer
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        account.waiting.append((estimate, granted))
-        self._write_soon(key.token_id, is_urgent=True)
+        account.waiting.append(_Waiting(amount, granted))
+        self._write_soon(payer.key_id, is_urgent=True)
         self._heartbeat.start()
         try:
             await granted
         except asyncio.CancelledError:
             if not granted.cancelled() and granted.exception() is None:  # granted, and then cancelled
-                self.free(key.token_id, estimate)
+                self.free(payer.key_id, amount)
             raise
-        return Reservation(self, key.token_id, key.user, estimate, reserved=estimate)
 
     def free(self, key_id: str, amount: int) -> None:
-        """Free what was reserved for a request."""
+        """Free what was reserved."""
         if amount:
             self._accounts[key_id].reserved -= amount
             self._write_soon(key_id)
@@ -172,10 +158,10 @@ class Budgets:
             try:
                 states = await self._write(rows, claims)
             except Exception as error:
-                self._changed.update(account.key_id for account in accounts)
-                for _, granted in chain.from_iterable(waiting):
-                    if not granted.done():
-                        granted.set_exception(error)
+                self._changed.update(account.payer.key_id for account in accounts)
+                for each in chain.from_iterable(waiting):
+                    if not each.granted.done():
+                        each.granted.set_exception(error)
                 raise
             finally:
                 for row, sums in rows.items():
@@ -184,10 +170,13 @@ class Budgets:
                 self._answer(account, requests, state)
 
     async def close(self) -> None:
-        """Write what is left; raises `StoreError` if that fails."""
+        """Write what is left; what cannot be written is logged."""
         self._heartbeat.stop()
         self._refused.clear()  # tried once more
-        await self.writes.close()
+        try:
+            await self.writes.close()
+        except StoreError as error:
+            LOGGER.error("The last usage could not be written", extra={"fields": {"why": error.message}})
 
     async def _write(self, rows: dict[_Row, list[int]], claims: list[BudgetClaim]) -> list[BudgetState]:
         """Write in one transaction and remove the rows that are stored; one that is refused takes no others with it."""
@@ -227,19 +216,20 @@ class Budgets:
                 lease_s = FOREVER_S
         return await self._store.add_usage(records, claims, holder=self._holder, lease_s=lease_s)
 
-    def _answer(self, account: _Account, waiting: _Waiting, state: BudgetState) -> None:
+    def _answer(self, account: _Account, waiting: Sequence[_Waiting], state: BudgetState) -> None:
         """Let the requests go on whose reservations the store has granted, and refuse the others."""
-        for (amount, granted), is_granted in zip(waiting, state.granted, strict=True):
-            if granted.done():  # its request was cancelled
+        key_id = account.payer.key_id
+        for each, is_granted in zip(waiting, state.granted, strict=True):
+            if each.granted.done():  # its request was cancelled
                 if is_granted:
-                    self._write_soon(account.key_id)
+                    self._write_soon(key_id)
             elif is_granted:
-                account.reserved += amount
-                granted.set_result(None)
+                account.reserved += each.amount
+                each.granted.set_result(None)
             else:
-                granted.set_exception(_exceeded(account.rules, state, amount, self._clock.now()))
-        if not (account.reserved or account.waiting or account.key_id in self._changed):
-            del self._accounts[account.key_id]
+                each.granted.set_exception(_exceeded(account.payer, state, each.amount, self._clock.now()))
+        if not (account.reserved or account.waiting or key_id in self._changed):
+            del self._accounts[key_id]
 
     def _write_soon(self, key_id: str, *, is_urgent: bool = False) -> None:
         self._changed.add(key_id)
@@ -265,68 +255,8 @@ def _usage_record(row: _Row, sums: list[int]) -> UsageRecord:
     return UsageRecord(key_id=key_id, user=user, backend=backend, model=model, day=day, **counts)
 
 
-class Reservation:
-    """The reserved cost of one request. Use it in a `with` block, so that a request that was sent always counts.
-
-    At the end of the block, a request that was neither settled nor released is released if nothing was sent; otherwise
-    it was cut off, and its estimate counts.
-    """
-
-    __slots__ = ("_budgets", "_is_open", "_key_id", "_reserved", "_sent", "_user", "estimate")
-
-    def __init__(self, budgets: Budgets, key_id: str, user: str, estimate: int, *, reserved: int = 0) -> None:
-        self.estimate: Final = estimate
-        self._budgets: Final = budgets
-        self._key_id: Final = key_id
-        self._user: Final = user
-        self._reserved: Final = reserved
-        self._is_open = True
-        self._sent: BackendUse | None = None
-
-    def mark_sent(self, backend: str, model: str) -> None:
-        """Note that the request goes to this backend now: from here on it costs something, whatever happens."""
-        self._sent = BackendUse(backend, model, failed=True)
-
-    def settle(self, use: BackendUse, *more: BackendUse, is_cut: bool = False) -> None:
-        """Count what the request used at each backend, and free the reservation. A second call does nothing.
-
-        With `is_cut`, the answer was cut off before its usage was known: what is known counts, and for the rest the
-        estimate, so at least the estimate in all.
-        """
-        if not self._close():
-            return
-        uses = [use, *more]
-        missing = self.estimate - sum(each.cost or 0 for each in uses)
-        if is_cut and missing > 0:
-            uses[-1] = replace(uses[-1], cost=(uses[-1].cost or 0) + missing)
-        for each in uses:
-            self._budgets.count(self._key_id, self._user, each)
-
-    def release(self) -> None:
-        """Free the reservation of a request of which nothing was sent. After `settle` it does nothing."""
-        self._close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._sent is not None:
-            self.settle(self._sent, is_cut=True)
-        self.release()
-
-    def _close(self) -> bool:
-        """Free the reserved amount; False if that was done before."""
-        if not self._is_open:
-            return False
-        self._is_open = False
-        self._budgets.free(self._key_id, self._reserved)
-        return True
-
-
-def _exceeded(rules: KeyRules, state: BudgetState, estimate: int, now: datetime) -> RefusedError:
-    budget, period = rules.budget_micro or 0, rules.budget_period
+def _exceeded(payer: Payer, state: BudgetState, estimate: int, now: datetime) -> RefusedError:
+    budget, period = payer.budget_micro or 0, payer.budget_period
     renews_at = period.renews_at(now)
     per = "in all" if period is BudgetPeriod.TOTAL else f"per {period}"
     left = max(budget - state.spent - state.reserved, 0)

@@ -4,7 +4,8 @@ After a failure before the first piece, the next backend of the plan gets the wo
 cannot be taken back, and the failure is raised. What an endpoint refuses is kept for a while (`refusals.py`).
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Container, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,12 +23,21 @@ from accord.core.work.emulation.structured_output import output_check
 from accord.core.work.fields import ModelRequest
 from accord.core.work.negotiate import declared_level
 from accord.core.work.plan import Candidate, PlanConfig, remove_unsupported, shared_plan
-from accord.errors import AccordError, BackendError, EmulationError, ErrorCode, RefusedError, TimedOutError
+from accord.errors import (
+    AccordError,
+    BackendError,
+    EmulationError,
+    ErrorCode,
+    RefusedError,
+    TimedOutError,
+    TurnCancelledError,
+)
 from accord.off_loop import off_loop, schema_size
 from accord.ports import (
     AssumingBackend,
     Backend,
     BackendDescription,
+    BackendPrice,
     Clock,
     DescribedBackend,
     MayResend,
@@ -35,6 +45,7 @@ from accord.ports import (
     SystemClock,
 )
 from accord.run.circuit import Circuits
+from accord.run.costs import RunCosts
 from accord.run.decision_log import log_plan
 from accord.run.limits import NOTHING_MORE, TimeLimits, TurnTimer
 from accord.run.refusals import RefusalMemory, RequestOrigin
@@ -76,6 +87,8 @@ class WorkRecord:
     """What became of the parts of the answer in the client's API."""
     must_see: bool = False
     """Whether an image that could not be described is a failure, and not a loss."""
+    is_left: bool = False
+    """Whether whoever asked left before the answer had ended."""
 
     @property
     def usage(self) -> dict[str, Any] | None:
@@ -126,9 +139,12 @@ class Dispatcher:
         slots: BackendSlots | None = None,
         refusals: RefusalMemory | None = None,
         describe: Callable[[str], BackendDescription] | None = None,
+        prices: Mapping[str, BackendPrice] | None = None,
     ) -> None:
         self.backends: Final = {backend.name: backend for backend in backends}
         self.known: Final = {backend.name: backend for backend in backends if isinstance(backend, DescribedBackend)}
+        self.prices: Final = prices or {}
+        """The prices of the backends whose price is known, by name."""
         self.config: Final = config or PlanConfig()
         self.settings: Final = settings or EmulationSettings()
         self._limits: Final = limits or TimeLimits()
@@ -152,9 +168,9 @@ class Dispatcher:
         self._plain: Final[dict[str, Candidate]] = {}
         """The candidates of backends that have refused nothing, by name."""
 
-    def candidates(self, caller: str = "") -> list[Candidate]:
-        """Every backend with its manifest and what it has refused or contradicted."""
-        return [self.candidate(name, caller) for name in self.backends]
+    def candidates(self, caller: str = "", names: Container[str] | None = None) -> list[Candidate]:
+        """Every backend with its manifest and what it has refused or contradicted, or only those of these names."""
+        return [self.candidate(name, caller) for name in self.backends if names is None or name in names]
 
     def candidate(self, name: str, caller: str = "") -> Candidate:
         """The backend of this name with its manifest, and what it has refused or contradicted for this caller."""
@@ -184,36 +200,46 @@ class Dispatcher:
         """The backends to try, one after the other, until one answers: the only place where calls are limited."""
         return LimitedAttempts(self.circuits, self.slots, self.concurrent, backends, failures)
 
-    async def answer(self, order: WorkOrder, record: WorkRecord, timer: TurnTimer) -> AsyncGenerator[AnyPiece, None]:
+    async def answer(
+        self, order: WorkOrder, record: WorkRecord, timer: TurnTimer, costs: RunCosts
+    ) -> AsyncGenerator[AnyPiece, None]:
         """The answer to this work, from the first backend of the plan that gives one."""
         began_at = self._clock.monotonic()
-        record.outcome = shared_plan(order, self.candidates(record.caller), self.config)
+        candidates = self.candidates(record.caller, costs.payer.backends)
+        record.outcome = shared_plan(order, candidates, self.config)
         record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
         log_plan(record.outcome, record.request_id)
         if isinstance(record.outcome, Refusal):
             raise RefusedError(record.outcome.message, record.outcome.code, record.outcome.dump())
         offers = {offer.backend: offer for offer in (record.outcome.offer, *record.outcome.fallbacks)}
-        async for attempt in self.attempts(tuple(offers), record.failures):
-            has_begun, offer = False, offers[attempt.backend]
-            record.dispositions = [
-                FieldRecord(field=ORDER_FIELDS.get(name, name), disposition=Disposition.ASSUMED, reason=reason)
-                for name, reason in self.assumed(offer, order).items()
-            ]
-            answer = self.answer_from(offer, order, record, timer, may_resend=attempt.may_resend)
-            try:
-                with attempt:
-                    async with aclosing(answer) as pieces:
-                        async for piece in pieces:
-                            if not has_begun:
-                                has_begun = True
-                                attempt.began()
-                            yield piece
-                return
-            except (BackendError, TimedOutError) as error:
-                self.remember_refusal(offer.backend, error, record)
-                record.failures.append((offer.backend, error))
-                if has_begun or attempt.is_final(error):
-                    raise
+        estimate = await costs.reserve(tuple(offers), order)
+        try:
+            async for attempt in self.attempts(tuple(offers), record.failures):
+                has_begun, offer = False, offers[attempt.backend]
+                record.dispositions = [
+                    FieldRecord(field=ORDER_FIELDS.get(name, name), disposition=Disposition.ASSUMED, reason=reason)
+                    for name, reason in self.assumed(offer, order).items()
+                ]
+                answer = self.answer_from(offer, order, record, timer, may_resend=attempt.may_resend)
+                try:
+                    with attempt:
+                        async with aclosing(answer) as pieces:
+                            async for piece in pieces:
+                                if not has_begun:
+                                    has_begun = True
+                                    attempt.began()
+                                yield piece
+                    return
+                except (BackendError, TimedOutError) as error:
+                    self.remember_refusal(offer.backend, error, record)
+                    record.failures.append((offer.backend, error))
+                    if has_begun or attempt.is_final(error):
+                        raise
+        except (asyncio.CancelledError, GeneratorExit, TurnCancelledError):
+            record.is_left = True
+            raise
+        finally:
+            costs.question_ended(record, estimate)
 
     def assumed(self, offer: Offer, order: WorkOrder) -> Mapping[str, str]:
         """What the backend of this offer chooses for the order because its API requires it, by capability, and why."""
@@ -379,11 +405,14 @@ class TurnQuestions:
     The turn of the agent refers to this object, but not the reverse: a turn that is over is freed at once.
     """
 
-    __slots__ = ("_agent", "_answers", "_dispatcher", "_streams", "_timer", "records")
+    __slots__ = ("_agent", "_answers", "_costs", "_dispatcher", "_streams", "_timer", "records")
 
-    def __init__(self, dispatcher: Dispatcher, agent: Agent, timer: TurnTimer, *, streams: bool) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, agent: Agent, timer: TurnTimer, costs: RunCosts, *, streams: bool
+    ) -> None:
         self.records: Final[list[WorkRecord]] = []
         self._answers: Final[list[AsyncGenerator[AnyPiece, None]]] = []
+        self._costs: Final = costs
         self._dispatcher: Final = dispatcher
         self._agent: Final = agent
         self._timer: Final = timer
@@ -411,7 +440,7 @@ class TurnQuestions:
             follow=question.follow,
             requirements=question.requirements or stated_requirements(self._agent, turn.request),
         )
-        answer = self._dispatcher.answer(order, record, self._timer)
+        answer = self._dispatcher.answer(order, record, self._timer, self._costs)
         self._answers.append(answer)
         return answer
 

@@ -31,6 +31,7 @@ from accord.errors import (
 from accord.ports import Clock, PermissionChannel, SystemClock
 from accord.run.admit import Admission, Rejection, unknown_agent
 from accord.run.agent_errors import AgentRaisedError, ContainBaseException, agent_failed, log_agent_error
+from accord.run.costs import RunCosts
 from accord.run.dispatch import Dispatcher, TurnQuestions, WorkRecord
 from accord.run.limits import NOTHING_MORE, Ready, TimeLimits, TurnTimer
 from accord.run.permissions import Permissions
@@ -38,6 +39,7 @@ from accord.run.views import View
 from accord.wire.agent_work import PermissionRecord
 from accord.wire.conversation import ChatMessage
 from accord.wire.event import PresentationEvent
+from accord.wire.keys import Payer
 from accord.wire.message import Message
 from accord.wire.packet import (
     ClosePacket,
@@ -106,7 +108,8 @@ class Engine:
             rejection = self.admission.decide(request)
         else:
             rejection = unknown_agent(named, [self.agent.name])
-        return RunningTurn(self, request, history, permits, rejection, streams=streams)
+        costs = RunCosts(None, Payer(user=request.context.user.id), self.dispatcher)
+        return RunningTurn(self, request, history, permits, rejection, costs=costs, streams=streams)
 
     async def respond(self, request: ServiceRequest, history: Sequence[ChatMessage] = ()) -> ServiceResponse:
         """Run a turn and return its whole answer; raises the error that would have ended the stream."""
@@ -121,6 +124,7 @@ class Engine:
             raise error_from_stream(collected.error)
         from accord.run.receipt import receipt_content  # noqa: PLC0415 - it is about turns, which are made here
 
+        turn.costs.settle(turn.work)
         now = self.clock.now()
         receipt = receipt_content(turn, view.adapter.report_json(), {}, now, None).members
         metrics = response_metrics(receipt)
@@ -166,8 +170,10 @@ class RunningTurn:
         permits: PermissionChannel | None = None,
         rejection: Rejection | None = None,
         *,
+        costs: RunCosts,
         streams: bool = True,
     ) -> None:
+        self.costs: Final = costs
         self.request: Final = request
         self.request_id: Final = str(request.request_id)
         self.rejection: Final = rejection
@@ -181,7 +187,7 @@ class RunningTurn:
         self.engine: Final = engine
         self._order: Final = PacketOrder()
         self._size: Final = TurnSize(engine.size_limits)
-        self._questions: Final = TurnQuestions(engine.dispatcher, engine.agent, self._timer, streams=streams)
+        self._questions: Final = TurnQuestions(engine.dispatcher, engine.agent, self._timer, costs, streams=streams)
         if rejection is not None and rejection.refusal is not None:
             self._questions.records.append(WorkRecord(outcome=rejection.refusal))
         self._permissions: Final = Permissions(permits, self._timer, engine.clock)

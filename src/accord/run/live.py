@@ -331,6 +331,8 @@ class LiveTurn:
                 # An agent's errors do not get here: this task was cancelled, or Accord itself failed.
                 if not self.is_released:
                     self._fail(_to_turn_error(error))
+            self.running.costs.settle(self.running.work)
+            await self.running.costs.keep_up()
             if self._writing is not None:
                 await self._writing
             if self.is_released:

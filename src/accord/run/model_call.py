@@ -14,9 +14,9 @@ from accord.core.work.fields import ModelRequest, place_of, protects_caller, row
 from accord.core.work.groups import BackendGroup
 from accord.errors import AccordError, BackendError
 from accord.ports import Backend, MayResend, RelayedRequest
-from accord.run.budgets import Reservation
 from accord.run.circuit import HeldSlot
-from accord.run.dispatch import Dispatcher, WorkRecord
+from accord.run.costs import RunCosts
+from accord.run.dispatch import WorkRecord
 from accord.wire.disposition import Api, Disposition, FieldClass, FieldPolicy, FieldRecord
 from accord.wire.keys import NO_RULES, KeyRules
 from accord.wire.manifest import CapabilityManifest
@@ -42,7 +42,6 @@ class Decision:
     `request` is the first one without its words, `manifests` are those of the backends that were considered.
     """
 
-    dispatcher: Dispatcher
     request: ModelRequest
     policy: FieldPolicy
     outcome: Plan
@@ -67,12 +66,12 @@ class ModelCall:
     digest: str
     received_at: datetime
     began_at: float
+    costs: RunCosts
     policy: FieldPolicy = FieldPolicy.LABELLED
     rules: KeyRules = NO_RULES
     """The rules of its key."""
     size: int = 0
     """The bytes of the request, with those of the responses that it continues."""
-    key_id: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     shape: Hashable = None
     words: Mapping[str, Raw] | None = None
@@ -100,14 +99,6 @@ class ModelCall:
     """Whether the endpoint which is tried ignores `n`."""
     may_resend: MayResend | None = None
     """Says whether the backend that is tried may send the request again by itself."""
-    reservation: Reservation | None = None
-    """What is reserved of the key's budget, until the call is settled."""
-    cost_micro: int | None = None
-    """What it cost in micro-dollars, once it is settled; None if that is not known."""
-    is_estimated: bool = False
-    """Whether a part of its usage is estimated, once it is settled."""
-    dispatcher: Dispatcher | None = None
-    """That which answers it, once it is planned: a new configuration may replace it meanwhile for later calls."""
 
     @property
     def has_ended(self) -> bool:

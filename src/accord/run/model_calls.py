@@ -46,15 +46,7 @@ from accord.core.work.signatures import has_marks, mark_signature, own_signature
 from accord.core.work.translated import put_field, translated_value
 from accord.errors import BackendError, BackendRetriedError, ErrorCode, RefusedError, TimedOutError
 from accord.off_loop import off_loop, schema_size
-from accord.ports import (
-    Backend,
-    BackendPrice,
-    Clock,
-    DescribedBackend,
-    OpenReply,
-    RelayedRequest,
-    RelayingBackend,
-)
+from accord.ports import Backend, Clock, DescribedBackend, OpenReply, RelayedRequest, RelayingBackend
 from accord.run.decision_log import log_plan
 from accord.run.dispatch import Dispatcher, WorkRecord
 from accord.run.limits import TurnTimer
@@ -105,7 +97,7 @@ class ModelCalls:
     number for groups with weights.
     """
 
-    def __init__(  # noqa: PLR0913 - the parts that are handed in
+    def __init__(
         self,
         dispatcher: Dispatcher,
         resolve: Callable[[str], BackendGroup | UnresolvedModel],
@@ -113,11 +105,8 @@ class ModelCalls:
         *,
         names: Callable[[], Sequence[str]] = tuple,
         draw: Callable[[], float] = random,
-        prices: Mapping[str, BackendPrice] | None = None,
     ) -> None:
         self.dispatcher: Final = dispatcher
-        self.prices: Final = prices or {}
-        """The prices of the backends whose price is known, by name."""
         self.resolve: Final = resolve
         self.names: Final = names
         self._clock: Final = clock
@@ -145,11 +134,8 @@ class ModelCalls:
 
     async def answer(self, call: ModelCall) -> ModelAnswer:
         """Begin to answer; raises the error with which the last backend failed, or the refusal."""
-        call.dispatcher = self.dispatcher
         began_at = self._clock.monotonic()
-        decision = call.decision
-        if decision is None or decision.dispatcher is not self.dispatcher:
-            decision = call.decision = self._decide(call)
+        decision = call.decision = call.decision or self._decide(call)
         call.record.outcome = decision.outcome
         call.record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
         offers = self._ordered(decision)
@@ -180,8 +166,7 @@ class ModelCalls:
             raise self._refusal(call, outcome, group)
         offers = {offer.backend: offer for offer in (outcome.offer, *outcome.fallbacks)}
         manifests = tuple((each, each.manifest) for each in map(self.dispatcher.backends.__getitem__, group.backends))
-        request = call.request.with_words(None)
-        return Decision(self.dispatcher, request, call.policy, outcome, group, offers, manifests)
+        return Decision(call.request.with_words(None), call.policy, outcome, group, offers, manifests)
 
     def group_of(self, model: str, rules: KeyRules) -> BackendGroup:
         """The backends of this model name; raises `RefusedError` if there are none, for a key with these rules."""

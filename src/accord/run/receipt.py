@@ -26,6 +26,7 @@ from accord.errors import (
 )
 from accord.ports import EvidenceSource
 from accord.run.admit import SentContent
+from accord.run.costs import total_cost
 from accord.run.dispatch import Dispatcher, WorkRecord
 from accord.run.engine import Engine, RunningTurn
 from accord.run.request_digest import request_digest
@@ -151,6 +152,7 @@ def receipt_content(
         "parties": {**agent.members, "client": client},
         "work": [each.members for each in work],
         "adaptation": adaptation,
+        **turn.costs.members(),
         "timings": timings,
         "outcome": _DONE_MEMBERS if outcome is _DONE else outcome.dump(),
     }
@@ -280,10 +282,7 @@ def work_content(record: WorkRecord, dispatcher: Dispatcher, *, is_call: bool = 
     members: dict[str, Any] = {"fallbacks": [each.dump() for each in fallbacks]}
     if record.emulation is not None:
         members["emulations"] = record.emulation.dump()
-    if (usage := record.usage) is not None:
-        members["usage"] = usage
-    if len(record.calls) > 1:
-        members["calls"] = [_call_members(call) for call in record.calls]
+    members |= _usage_members(record)
     if record.answer:
         members["answer"] = [each.dump() for each in record.answer]
     if record.dispositions:
@@ -291,6 +290,17 @@ def work_content(record: WorkRecord, dispatcher: Dispatcher, *, is_call: bool = 
     only = frozenset(need.capability for need in outcome.needs) if is_call else None
     backend = _backend_content(record, dispatcher, only)
     return ReceiptContent(members | decision.members | backend.members, members | decision.encoded | backend.encoded)
+
+
+def _usage_members(record: WorkRecord) -> dict[str, Any]:
+    members: dict[str, Any] = {}
+    if (usage := record.usage) is not None:
+        members["usage"] = usage
+    if (cost := total_cost(record.calls)) is not None:
+        members["cost_usd"] = to_int_if_whole(cost / MICRO)
+    if len(record.calls) > 1:
+        members["calls"] = [_call_members(call) for call in record.calls]
+    return members
 
 
 def _call_members(call: BackendCall) -> dict[str, Any]:

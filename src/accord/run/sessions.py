@@ -32,6 +32,8 @@ from accord.ports import (
     WorkQueue,
 )
 from accord.run.admit import Rejection, SentContent, kept_prompt, unknown_agent
+from accord.run.budgets import Budgets
+from accord.run.costs import RunCosts, queued_body, queued_payer
 from accord.run.dispatch import Dispatcher
 from accord.run.endings import TurnEnded, TurnEndings
 from accord.run.engine import Engine, RunningTurn
@@ -45,6 +47,7 @@ from accord.run.recovery import UnwrittenEnds, fence_when_possible, try_each
 from accord.run.request_digest import is_same_request
 from accord.run.rules import Links, SessionRules, foreign_session_error, new_turn
 from accord.run.stored import StoredTurn
+from accord.wire.keys import Payer
 from accord.wire.problem import error_from_stream, stream_error
 from accord.wire.queue_messages import CANCEL_TOPIC
 from accord.wire.request import ServiceRequest
@@ -75,7 +78,7 @@ class Sessions(SessionReads):
     """An engine whose turns are stored. `on_turn_ended` gets the members of each receipt, once it is stored.
 
     `others` are the engines of further agents by name, which answer the requests that name them. `sign` signs each
-    receipt.
+    receipt. `budgets` counts what turns cost.
     """
 
     def __init__(  # noqa: PLR0913 - the parts that are handed in
@@ -88,8 +91,10 @@ class Sessions(SessionReads):
         on_turn_ended: TurnEnded | None = None,
         sign: Sign | None = None,
         links: Links | None = None,
+        budgets: Budgets | None = None,
     ) -> None:
         super().__init__(engine, store)
+        self._budgets: Final = budgets
         self.engines: Mapping[str, Engine] = {**(others or {}), engine.agent.name: engine}
         """Every engine by the name of its agent."""
         self._rules: Final = rules or SessionRules()
@@ -154,6 +159,7 @@ class Sessions(SessionReads):
         streams: bool = True,
         on_start: Callable[[], None] | None = None,
         trace: str | None = None,
+        payer: Payer | None = None,
     ) -> LiveTurn | StoredTurn:
         """The turn of this request, begun now unless its id is known; raises `RefusedError` if it may not run.
 
@@ -161,43 +167,53 @@ class Sessions(SessionReads):
         `permits` sends the agent's permission requests to the client that began the turn; later readers only read.
         Without `streams`, the client waits for the whole answer. `on_start` is called if this process runs the turn
         now, also if it is refused. With a queue, a worker runs it; `trace` is the W3C trace context for that worker.
+        Without a `payer`, the user of the request is counted.
         """
-        engine, rejection = self._admit(request, sent)
+        payer = payer or Payer(user=request.context.user.id)
+        engine, rejection = self._admit(request, sent, payer)
         shape = record_request(request.payload, sent if rejection is not None else None)
         record = new_turn(request, shape["digest"], self.runner, self.engine.clock.now())
         if live := self._live.get(record.request_id):
             return await self._join(live, record, request, rejection)
-        if self._queue is not None and rejection is None:
-            work = QueuedWork(engine.agent.name, request.to_json(), streams, engine.agent.may_restart, trace)
-            return await self._put_in_queue(self._queue, engine, request, record, work)
-        limit = self._rules.concurrent_turns
-        if limit is not None and len(self._live) + len(self._beginning) >= limit:
+        limit, is_run_here = self._rules.concurrent_turns, self._queue is None or rejection is not None
+        if is_run_here and limit is not None and len(self._live) + len(self._beginning) >= limit:
             raise RefusedError(TOO_MANY, ErrorCode.UNAVAILABLE, {"limit": limit})
+        costs, has_begun = RunCosts(self._budgets, payer, engine.dispatcher), False
         self._beginning.append(record.request_id)
         try:
+            refused, rejection = rejection, rejection or await _reserve(costs, request)
+            if self._queue is not None and rejection is None:
+                agent, body = engine.agent, queued_body(request, replace(payer, reserved_micro=costs.reserved))
+                money = payer.key_id, costs.reserved
+                work = QueuedWork(agent.name, body, streams, agent.may_restart, trace, *money)
+                return await self._put_in_queue(self._queue, engine, request, record, work)
             prompt = kept_prompt(sent, rejection) if keep_prompt else b""
             record = replace(record, prompt_bytes=len(prompt))
             start = await self._start_in_store(engine, request, record, prompt)
             if start.existing is not None:
                 existing = self._live.get(record.request_id) or self._stored_turn(start.existing)
-                return await self._join(existing, record, request, rejection)
-            running = RunningTurn(engine, request, start.history, permits, rejection, streams=streams)
+                return await self._join(existing, record, request, refused)  # one that runs is paid for already
+            running = RunningTurn(engine, request, start.history, permits, rejection, costs=costs, streams=streams)
             if on_start is not None:
                 on_start()
-            live = self._run(running, shape, record, start.last_receipt_hash)
+            live, has_begun = self._run(running, shape, record, start.last_receipt_hash), True
         finally:
             self._beginning.remove(record.request_id)
+            if not has_begun:
+                costs.settle()
         return await self._join(live, record, request, rejection) if rejection is not None else live
 
-    def _admit(self, request: ServiceRequest, sent: SentContent | None) -> tuple[Engine, Rejection | None]:
+    def _admit(
+        self, request: ServiceRequest, sent: SentContent | None, payer: Payer
+    ) -> tuple[Engine, Rejection | None]:
         """The engine for this request, and why the request may not run, if it may not."""
-        named = request.context.agent
-        if named is None:
-            return self.engine, self.engine.admission.decide(request, sent)
-        engine = self.engines.get(named.id) or self.engines.get(named.name)
-        if engine is not None:
-            return engine, engine.admission.decide(request, sent)
-        return self.engine, unknown_agent(named, self.engines)
+        named, engine = request.context.agent, self.engine
+        if named is not None:
+            found = self.engines.get(named.id) or self.engines.get(named.name)
+            if found is None:
+                return engine, unknown_agent(named, self.engines)
+            engine = found
+        return engine, engine.admission.decide(request, sent, payer.backends)
 
     async def _join(
         self, turn: LiveTurn | StoredTurn, record: TurnRecord, request: ServiceRequest, rejection: Rejection | None
@@ -353,7 +369,9 @@ class Sessions(SessionReads):
                 earlier.release()
                 await asyncio.wait([earlier.task])
             sent, unstored = await self._sent_before(turn) if turn.epoch > 1 else ([], ())
-            running = RunningTurn(self.engines[work.agent], request, claimed.history, streams=work.streams)
+            engine = self.engines[work.agent]
+            costs = RunCosts(self._budgets, queued_payer(work.request, request), engine.dispatcher)
+            running = RunningTurn(engine, request, claimed.history, costs=costs, streams=work.streams)
             if claimed.is_cancelled:
                 running.cancel()
             shape, last_hash = record_request(request.payload), claimed.last_receipt_hash
@@ -504,3 +522,12 @@ class Sessions(SessionReads):
         for request_id in requested:
             if (turn := self._live.get(request_id)) is not None:
                 turn.cancel()
+
+
+async def _reserve(costs: RunCosts, request: ServiceRequest) -> Rejection | None:
+    """Reserve what the turn's first question may cost; the rejection if that is refused."""
+    try:
+        await costs.admit(request.payload)
+    except RefusedError as error:
+        return Rejection(error)
+    return None

@@ -2,12 +2,14 @@
 
 import gc
 from collections.abc import Callable, Container, Generator, Hashable, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final, Protocol
 from uuid import UUID, uuid4
+
+from msgspec.structs import replace
 
 from accord.apis.account_references import find_account_reference
 from accord.config import ServerConfig
@@ -18,17 +20,14 @@ from accord.run import LiveTurn, SentContent, Sessions, StoredTurn
 from accord.run.budgets import Budgets
 from accord.run.call_log import CallLog
 from accord.run.model_calls import ModelCallsRef
-from accord.wire.keys import NO_RULES
+from accord.wire.keys import NO_RULES, Payer
 from accord.wire.request import ServiceRequest
 from accord.wire.session import TokenRecord
 
 RETRY_AFTER_S: Final = 5
 TURNS_RETRY_AFTER_S: Final = 1
 """Retry-After for a caller with too many turns. When one of them ends cannot be known."""
-MODELS_ONLY: Final = (
-    "This key is limited to some models or has a budget, which turns of agents do not count against; use it with the "
-    "model APIs, or use a key without these rules here"
-)
+NO_BACKEND_LEFT: Final = "None of the backends here is a model that this key may use; it allows {}"
 ACCOUNT_REFERENCE: Final = (
     "it names something in the provider's account, which all keys share, and this key may not; send the content "
     "itself, or ask the operator to allow it (`accord keys set ID --account-references`)"
@@ -151,8 +150,8 @@ class Service:
     verify_signature: VerifySignature | None = None
     """Checks signatures of receipts against the configured key; None if there is no key."""
     is_draining: bool = False
-    running_turns: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
-    """The request ids of the turns that run in this process, by the key of their caller."""
+    runs: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    """The request ids of the turns and calls that run in this process, by the key of their caller."""
     models: ModelCallsRef | None = None
     """What answers requests of the model APIs, if the service has them."""
     call_log: CallLog | None = None
@@ -182,61 +181,63 @@ async def begin_turn(  # noqa: PLR0913 - the caller, the request, and how it is 
     Checks what concerns the caller. Whether the request itself is acceptable is decided by the engine. For the last
     four parameters see `Sessions.begin`.
     """
-    _check_caller(caller, request)
+    if caller.id is not None and caller.id != request.context.user.id:
+        message = "context.user.id is not the user of the token; send the user that the token was issued for"
+        raise RefusedError(message, ErrorCode.FORBIDDEN, {"field": "context.user.id"})
     request_id = str(request.request_id)
     if service.sessions.is_running(request_id):
         return await service.sessions.begin(request, sent=sent)
     service.check_is_open()
-    release = _count_turn(service, caller_key(caller.id, address), request_id)
-    try:
-        turn = await service.sessions.begin(request, sent=sent, streams=streams, on_start=on_start, trace=trace)
-    except BaseException:
-        release()
-        raise
-    if isinstance(turn, LiveTurn) and not turn.is_over:
-        turn.task.add_done_callback(release)
-    else:
-        release()
+    payer = _turn_payer(service, caller)
+    with ExitStack() as running:
+        running.enter_context(counted_run(service, caller_key(caller.id, address), request_id))
+        turn = await service.sessions.begin(
+            request, sent=sent, streams=streams, on_start=on_start, trace=trace, payer=payer
+        )
+        if isinstance(turn, LiveTurn) and not turn.is_over:
+            end = running.pop_all().close
+            turn.task.add_done_callback(lambda _: end())
     return turn
 
 
-def _check_caller(caller: Caller, request: ServiceRequest) -> None:
-    """Raise `RefusedError` if the request is of another user, or if the key is not for turns of agents."""
-    if caller.id is not None and caller.id != request.context.user.id:
-        message = "context.user.id is not the user of the token; send the user that the token was issued for"
-        raise RefusedError(message, ErrorCode.FORBIDDEN, {"field": "context.user.id"})
-    rules = None if caller.key is None else caller.key.rules
-    if rules is not None and (rules.models is not None or rules.budget_usd is not None):
-        raise RefusedError(MODELS_ONLY, ErrorCode.FORBIDDEN, {})
+def payer_of(caller: Caller) -> Payer:
+    """Who pays for what this caller requests."""
+    if caller.key is None:
+        return Payer(user=caller.id or "")
+    limits = caller.key.limits
+    return Payer(caller.key.token_id, caller.key.user, limits.budget_micro, limits.budget_period)
+
+
+def _turn_payer(service: Service, caller: Caller) -> Payer:
+    """Who pays for a turn of this caller, and which backends it may use; raises `RefusedError` if there are none."""
+    payer, allowed = payer_of(caller), None if caller.key is None else caller.key.limits.models
+    if allowed is None or is_operator(caller):
+        return payer
+    visible = visible_backends(service, caller)
+    names = tuple(name for name in service.sessions.engine.dispatcher.backends if name in visible)
+    if not names:
+        message = NO_BACKEND_LEFT.format(", ".join(allowed) or "none")
+        raise RefusedError(message, ErrorCode.FORBIDDEN, {"allowed": allowed})
+    return replace(payer, backends=names)
 
 
 @contextmanager
-def reserve_turn(service: Service, key: str, request_id: str) -> Generator[None]:
-    """Count one more running turn of this caller; raises `RefusedError` above the limit."""
-    release = _count_turn(service, key, request_id)
+def counted_run(service: Service, key: str, request_id: str) -> Generator[None]:
+    """Count one more turn or call of this caller in this process; raises `RefusedError` above the limit."""
+    runs = service.runs.setdefault(key, set())
+    limit = service.settings.turns_per_caller
+    if len(runs) >= limit:
+        message = f"You have {limit} running turns, which is the limit; try again when one of them has ended"
+        raise RefusedError(message, ErrorCode.RATE_LIMIT_EXCEEDED, {"retry_after": TURNS_RETRY_AFTER_S, "limit": limit})
+    runs.add(request_id)
     try:
         yield
     finally:
-        release()
-
-
-def _count_turn(service: Service, key: str, request_id: str) -> Callable[..., None]:
-    """Count one more running turn of this caller; returns the function that ends this, which ignores its arguments."""
-    turns = service.running_turns.setdefault(key, set())
-    limit = service.settings.turns_per_caller
-    if len(turns) >= limit:
-        message = f"You have {limit} running turns, which is the limit; try again when one of them has ended"
-        raise RefusedError(message, ErrorCode.RATE_LIMIT_EXCEEDED, {"retry_after": TURNS_RETRY_AFTER_S, "limit": limit})
-    turns.add(request_id)
-
-    def release(_: Any = None) -> None:
         # Looked up again: two requests with one id may share an entry, and the first to end may have removed the set.
-        running = service.running_turns.get(key, set())
-        running.discard(request_id)
-        if not running:
-            service.running_turns.pop(key, None)
-
-    return release
+        runs = service.runs.get(key, set())
+        runs.discard(request_id)
+        if not runs:
+            service.runs.pop(key, None)
 
 
 def is_operator(caller: Caller) -> bool:

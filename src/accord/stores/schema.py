@@ -267,7 +267,8 @@ model_usage: Final = Table(
     sqlite_with_rowid=False,
 )
 
-# What each process has reserved of the budgets of keys, for requests that it has not counted yet.
+# What each process has reserved of the budgets of keys, for requests that it has not counted yet; and, with its request
+# id as the holder, what is reserved for a turn of the queue until it has ended.
 reservations: Final = Table(
     "reservations",
     METADATA,

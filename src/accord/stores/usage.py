@@ -9,13 +9,13 @@ from itertools import compress
 from typing import Any, Final
 
 from msgspec.structs import asdict
-from sqlalchemy import BigInteger, Column, Connection, bindparam, cast, delete, func, literal, select
+from sqlalchemy import BigInteger, Column, Connection, bindparam, cast, delete, exists, func, literal, or_, select
 
 from accord.ports import BudgetClaim, BudgetState
 from accord.stores.liveness import MICROSECONDS, is_silent, lock_name
 from accord.stores.prepared import PreparedStatement, by_engine, database_now, values_of
 from accord.stores.rules import granted_amounts
-from accord.stores.schema import model_usage, reservations
+from accord.stores.schema import model_usage, reservations, work
 from accord.wire.keys import USAGE_COUNTS, UsageGroup, UsageRecord, UsageTotal, usage_total
 
 _LOCK: Final = 0x42_44_47_54  # "BDGT" in ASCII: with the hash of a key's id, an advisory lock of PostgreSQL
@@ -55,7 +55,10 @@ _OTHERS_RESERVED: Final = (
     .where(
         reservations.c.key_id == _KEY_ID,
         reservations.c.holder != bindparam("holder", type_=reservations.c.holder.type),
-        ~is_silent("lease", reservations.c.holder, reservations.c.renewed_at),
+        or_(
+            ~is_silent("lease", reservations.c.holder, reservations.c.renewed_at),
+            exists().where(work.c.request_id == reservations.c.holder),
+        ),
     )
     .scalar_subquery()
 )

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from accord.ports import QueuedWork
 from accord.stores.prepared import PreparedStatement, database_now, values_of
-from accord.stores.schema import IS_RUNNING, IS_WAITING, turns, work
+from accord.stores.schema import IS_RUNNING, IS_WAITING, reservations, turns, work
 from accord.wire.session import TurnRecord
 
 _AGENT: Final = work.c.agent == bindparam("agent")
@@ -29,13 +29,19 @@ _ADD: Final = PreparedStatement(
 )
 _AGENT_OF: Final = PreparedStatement(select(work.c.agent).where(work.c.request_id == bindparam("of")))
 _REMOVE: Final = PreparedStatement(delete(work).where(work.c.request_id == bindparam("of")))
+_RESERVE: Final = PreparedStatement(
+    insert(reservations).values(
+        {**values_of(reservations, "key_id", "holder", "reserved_micro"), "renewed_at": database_now()}
+    )
+)
+_FREE: Final = PreparedStatement(delete(reservations).where(reservations.c.holder == bindparam("of")))
 _COUNT_RUNNING: Final = PreparedStatement(
     select(func.count()).select_from(turns).where(turns.c.owner == bindparam("of"), IS_RUNNING)
 )
 
 
 def add_work(connection: Connection, turn: TurnRecord, added: QueuedWork) -> None:
-    """Put a turn that was just inserted into the queue."""
+    """Put a turn that was just inserted into the queue, and reserve what its first question may cost."""
     last = _LAST_PLACE.first(connection, {"agent": added.agent, "owner": turn.owner})
     first = first_place(connection, added.agent)
     own = last[0] + 1 if last is not None and last[0] is not None else 1
@@ -52,6 +58,9 @@ def add_work(connection: Connection, turn: TurnRecord, added: QueuedWork) -> Non
             "place": own if first is None else max(own, first),
         },
     )
+    if added.reserved_micro:
+        reserved = {"key_id": added.key_id, "holder": turn.request_id, "reserved_micro": added.reserved_micro}
+        _RESERVE.rowcount(connection, reserved)
 
 
 def first_place(connection: Connection, agent: str) -> int | None:
@@ -67,8 +76,9 @@ def agent_of(connection: Connection, request_id: str) -> str | None:
 
 
 def remove_work(connection: Connection, request_id: str) -> None:
-    """Delete the work of a turn that has ended."""
-    _REMOVE.rowcount(connection, {"of": request_id})
+    """Delete the work of a turn that has ended, and free what was reserved for it."""
+    if _REMOVE.rowcount(connection, {"of": request_id}):
+        _FREE.rowcount(connection, {"of": request_id})
 
 
 def count_running(connection: Connection, owner: str) -> int:

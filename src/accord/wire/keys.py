@@ -104,6 +104,21 @@ NO_RULES: Final = KeyRules.trusted()
 """The rules of a key that has none."""
 
 
+class Payer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who pays for a run, and what the rules of the key allowed when it was admitted. Travels with queued work."""
+
+    key_id: str = ""
+    """Empty for a request without a key."""
+    user: str = ""
+    """Empty for an anonymous request."""
+    budget_micro: int | None = None
+    budget_period: BudgetPeriod = BudgetPeriod.TOTAL
+    backends: tuple[str, ...] | None = None
+    """The backends that may be used; None if every one may be."""
+    reserved_micro: int = 0
+    """What is reserved in the store for a queued run, until it has ended."""
+
+
 class UsageGroup(StrEnum):
     """What usage is added up by."""
 

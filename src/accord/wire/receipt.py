@@ -158,6 +158,9 @@ class Work(Message, frozen=True):
         description="What all attempts at the answer used: tokens, for example, as far as backends report it. With "
         "`estimated: true`, a part of it is estimated from what arrived.",
     )
+    cost_usd: float | None = Field(
+        default=None, description="What all its requests cost; absent if a price is not known."
+    )
     calls: list[CallRecord] | None = Field(
         default=None, description="Every request that was sent to a backend, in order; absent if there was at most one."
     )
@@ -244,6 +247,13 @@ class ReceiptBody(Message, frozen=True):
         default=None, description="How the answer was adapted for the client that sent the request."
     )
     call: ModelCallRecord | None = Field(default=None, description="Only for a request of a model API.")
+    key: str | None = Field(default=None, description="The id of the virtual key; of a model API, `call` has it.")
+    cost_usd: float | None = Field(
+        default=None, description="What the turn cost; absent if a price is not known, and for a model API."
+    )
+    estimated: bool | None = Field(
+        default=None, description="True if a part of the turn's usage is estimated from what arrived."
+    )
     timings: Timings = Field(description="How long the turn took.")
     outcome: Outcome = Field(description="How the turn ended.")
 

@@ -245,7 +245,7 @@ def test_each_mistake_is_one_problem_body_and_changes_nothing(
 def test_usage_that_was_counted_is_written_when_the_service_stops(tmp_path: Path):
     async def check() -> None:
         async with admin(tmp_path) as service:
-            (await service.budgets.reserve(None, None, user="ada")).settle(BackendUse("b", "m", cost=5))
+            service.budgets.count("", "ada", BackendUse("b", "m", cost=5))
         await service.store.open()
         try:
             assert await service.store.spent("", None) == 5

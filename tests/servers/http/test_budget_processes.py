@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
-from typing import cast
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -24,6 +24,7 @@ from tests.servers.budget_processes import (
     on_sqlite,
     served,
 )
+from tests.servers.transports import body
 from tests.stores.postgres_server import PostgresServer, running_server
 
 
@@ -78,6 +79,34 @@ def test_a_long_stream_keeps_its_reservation_and_a_killed_process_does_not(tmp_p
             stream.close()
 
     asyncio.run(check())
+
+
+def test_a_running_turn_is_reserved_and_a_stopped_one_is_spent_in_every_process(tmp_path: Path, shared: SharedStore):
+    async def check() -> None:
+        async with served(tmp_path, shared, "first", "second", budget=10.3) as (first, second), connected() as client:
+            request, events = body(1, user="ada"), {"accept": "text/event-stream"}
+            stream = await client.post(f"{first.address}/v1/assist", json=request, headers=events)
+            assert stream.status == 200
+            await stream.content.readany()
+            async with client.post(f"{second.address}/v1/assist", json=body(2, user="ada"), headers=events) as refused:
+                assert (refused.status, (await refused.json())["details"]["reserved_usd"]) == (403, approx_first())
+            async with client.post(f"{second.address}/v1/assist", json=request, headers=events) as again:
+                assert again.status == 200  # the turn that runs, which is paid for
+                assert b"on and on" in await again.content.readany()
+            await client.delete(f"{second.address}/v1/requests/{request['request_id']}")
+            assert b"cancelled" in await stream.read()
+            while await shared.store.spent("k1", None) < 1024 * 10_000:  # noqa: ASYNC110 - written behind the answers
+                await asyncio.sleep(0.01)
+            status, answer = await chat(client, second)
+            assert (status, answer["accord"]["code"]) == (403, "budget_exceeded")
+            assert answer["accord"]["details"]["spent_usd"] == approx_first()
+
+    asyncio.run(check())
+
+
+def approx_first() -> Any:
+    """What a question without a limit may cost: its input costs nothing."""
+    return pytest.approx(1024 * 0.01)
 
 
 @pytest.mark.parametrize(("budget", "connections", "kills"), [(None, 6, 3), (None, 48, 3), (1e6, 24, 2)])

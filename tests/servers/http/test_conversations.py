@@ -312,7 +312,7 @@ def test_refused_turns_leave_nothing_behind(caplog: pytest.LogCaptureFixture):
                 for number in range(31, 41):
                     await socket.send_json(body(number, content=[IMAGE]))
                     assert (await socket.receive_json())["op"] == "error"
-            assert service.running_turns == {}
+            assert service.runs == {}
             assert sessions.running == 0
             assert not vars(log)["_open"]
             assert not vars(log)["_answered"]

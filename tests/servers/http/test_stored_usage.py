@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from accord.core.work.backend_call import MAX_COUNT
-from accord.run.call_costs import OTHER
+from accord.run.costs import OTHER
 from accord.wire.keys import UsageGroup
 from tests.cli.model_server import KEY, ModelServer
 from tests.servers.clock import run

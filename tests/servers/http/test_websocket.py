@@ -242,7 +242,7 @@ def test_one_caller_cannot_take_all_turns_by_hanging_up_and_others_are_served():
                 async with client.post("/v1/assist", json=body(41, user="eve"), headers=others) as response:
                     assert response.status == 200
             await service.sessions.drain(5)
-            assert service.running_turns == {}
+            assert service.runs == {}
 
     within(run)
 

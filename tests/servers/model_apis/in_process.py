@@ -28,7 +28,8 @@ def model_application(
     prices: Mapping[str, BackendPrice] | None = None,
 ) -> Application:
     """The application of a service with these backends."""
-    dispatcher = Dispatcher(backends, config=PlanConfig(emulation=emulation or EmulationConfig()))
+    config = PlanConfig(emulation=emulation or EmulationConfig())
+    dispatcher = Dispatcher(backends, config=config, prices=prices)
     engine, store = Engine(demo, dispatcher), MemoryStore()
     service = Service(
         Sessions(engine, store),
@@ -43,9 +44,7 @@ def model_application(
     def resolve(name: str) -> BackendGroup | UnresolvedModel:
         return resolve_model(name, models, groups or {})
 
-    calls = ModelCalls(
-        dispatcher, resolve, engine.clock, names=lambda: model_names(models, groups or {}), prices=prices
-    )
+    calls = ModelCalls(dispatcher, resolve, engine.clock, names=lambda: model_names(models, groups or {}))
     held = ModelCallsRef(calls)
     return Application(
         service, {**information_routes(service, Metrics(version="1.0"), held), **model_endpoints(service, held)}

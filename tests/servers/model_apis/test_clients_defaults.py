@@ -17,10 +17,12 @@ from accord.core.work.groups import BackendGroup
 from accord.errors import BackendError, RefusedError
 from accord.ports import SystemClock
 from accord.run import Dispatcher
+from accord.run.costs import RunCosts
 from accord.run.model_call import ModelCall
 from accord.run.model_calls import ModelCalls
 from accord.servers.http.model_calls import PATHS, SERVED_APIS
 from accord.wire.disposition import Api
+from accord.wire.keys import Payer
 from tests.servers.model_apis.test_effective import BackendOfKind
 
 ENTRIES: Final[list[dict[str, Any]]] = json.loads(Path(__file__).with_name("clients.json").read_text("utf-8"))[
@@ -42,7 +44,15 @@ async def answer_at(kind: Api, name: str) -> dict[str, Any] | None:
     api = APIS[path]
     backend = BackendOfKind("b", [["Hello"]], dict.fromkeys(HAS, "native"), api_name=kind)
     calls = ModelCalls(Dispatcher([backend]), lambda _: BackendGroup(("b",)), SystemClock())
-    call = ModelCall(api.read_request(json.loads(json.dumps(body))), "r", "u", "", datetime.now(UTC), 0.0)
+    call = ModelCall(
+        api.read_request(json.loads(json.dumps(body))),
+        "r",
+        "u",
+        "",
+        datetime.now(UTC),
+        0.0,
+        RunCosts(None, Payer(), calls.dispatcher),
+    )
     try:
         await (await calls.answer(call)).close()
     except RefusedError as error:

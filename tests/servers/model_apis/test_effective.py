@@ -16,12 +16,14 @@ from accord.core.work.plan import PlanConfig
 from accord.errors import RefusedError
 from accord.ports import SystemClock
 from accord.run import Dispatcher
+from accord.run.costs import RunCosts
 from accord.run.model_call import ModelCall
 from accord.run.model_calls import ModelCalls
 from accord.servers.http.model_calls import SERVED_APIS
 from accord.wire.capability import KNOWN_CAPABILITIES
 from accord.wire.disposition import Api, Disposition
 from accord.wire.emulation import EmulationConfig
+from accord.wire.keys import Payer
 from tests.servers.model_apis.examples import field_of, request_for
 
 LEVELS: list[Any] = [None, "native", "emulated", {"restricted": {"reason": "limited"}}, "unsupported"]
@@ -52,7 +54,7 @@ def calls_for(row: FieldRow, kind: Api, level: Any, config: PlanConfig) -> Model
 async def disposition_of(calls: ModelCalls, row: FieldRow, kind: Api) -> Disposition:
     """What becomes of the field in a real call."""
     request = PARSERS[row.api](request_for(row.api, row.name, "b", kind))
-    call = ModelCall(request, "r", "u", "", datetime.now(UTC), 0.0)
+    call = ModelCall(request, "r", "u", "", datetime.now(UTC), 0.0, RunCosts(None, Payer(), calls.dispatcher))
     refused: list[str] = []
     try:
         await (await calls.answer(call)).close()

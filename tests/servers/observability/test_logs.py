@@ -51,6 +51,10 @@ def test_a_turn_is_one_line_that_says_what_its_receipt_says(capsys: pytest.Captu
             "session": "s1",
             "outcome": "done",
             "backend": "local",
+            "input_tokens": 7,
+            "output_tokens": 9,
+            "cost_usd": 0.25,
+            "key": "k1",
             "ms": 40.5,
             "first_packet_ms": 3.0,
             "emulated": ["json_mode"],
@@ -114,7 +118,9 @@ def test_every_line_names_the_request_it_belongs_to(capsys: pytest.CaptureFixtur
     assert line(capsys)["request_id"] == "r7"
 
 
-TURN = {"session": "s1", "outcome": "done", "backend": "local", "ms": 40.5, "first_packet_ms": 3.0}
+TURN = {
+    "session": "s1", "outcome": "done", "backend": "local", "input_tokens": 7, "ms": 40.5, "first_packet_ms": 3.0
+}  # fmt: skip
 REQUEST = {"method": "POST", "route": "/v1/assist", "request_ms": 12.5}
 
 

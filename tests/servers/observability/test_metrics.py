@@ -45,6 +45,11 @@ def metrics() -> Metrics:
         ("accord_time_to_first_packet_seconds_sum", {}, 0.003),
         ("accord_turn_seconds_sum", {}, 0.0405),
         ("accord_build_info", {"version": "1.2.3"}, 1),
+        ("accord_key_requests_total", {"key": "k1"}, 1),
+        ("accord_key_cost_usd_total", {"key": "k1"}, 0.25),
+        ("accord_key_tokens_total", {"key": "k1", "kind": "output"}, 9),
+        ("accord_model_cost_usd_total", {"backend": "local", "model": "m"}, 0.25),
+        ("accord_model_tokens_total", {"backend": "local", "model": "m", "kind": "input"}, 7),
     ],
 )
 def test_a_turn_is_counted_as_its_receipt_says(

@@ -65,6 +65,10 @@ def test_a_turn_is_a_span_with_its_start_and_end():
         "accord.adaptation.native": 5,
         "accord.adaptation.described": 2,
         "accord.adaptation.dropped": 1,
+        "gen_ai.usage.input_tokens": 7,
+        "gen_ai.usage.output_tokens": 9,
+        "accord.key": "k1",
+        "accord.cost_usd": 0.25,
     }
 
 

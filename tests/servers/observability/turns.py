@@ -38,14 +38,16 @@ def adapted(**totals: int) -> AdaptationReport:
 
 
 def an_eventful_turn(**fields: Any) -> dict[str, Any]:
-    """A fallback, an emulation and adaptations of several kinds."""
+    """A fallback, an emulation, adaptations of several kinds, a key and a cost."""
     work = Work(
         backend=backend(),
         emulations=emulating("json_mode"),
         fallbacks=[fallback("far")],
         usage={"input_tokens": 7, "output_tokens": 9},
+        cost_usd=0.25,
     )
     content: dict[str, Any] = {"work": [work], "adaptation": adapted(native=5, described=2, dropped=1)}
+    content |= {"key": "k1", "cost_usd": 0.25}
     return a_body(**(content | fields)).hashed()
 
 

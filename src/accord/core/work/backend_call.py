@@ -12,7 +12,7 @@ from math import ceil
 from typing import Any, Final, Protocol
 
 from accord.core.work.estimate_tokens import estimate_tokens, json_tokens, text_tokens
-from accord.core.work.fields import ModelRequest
+from accord.core.work.fields import ModelRequest, order_of
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkOrder
 
 MAX_COUNT: Final = 10**9
@@ -56,7 +56,7 @@ class BackendCall:
     @property
     def order(self) -> WorkOrder:
         """The work order."""
-        return self.work.order if isinstance(self.work, ModelRequest) else self.work
+        return order_of(self.work)
 
     def report(self, usage: Mapping[str, Any] | None, model: str | None) -> None:
         """Note what the endpoint said of the answer so far."""

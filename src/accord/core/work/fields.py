@@ -273,3 +273,8 @@ class ModelRequest:
         request = self._read()
         self._order, self._body = request.order, request.body
         return self._order, self._body
+
+
+def order_of(work: WorkOrder | ModelRequest) -> WorkOrder:
+    """The work order, read now if it was not yet."""
+    return work.order if isinstance(work, ModelRequest) else work

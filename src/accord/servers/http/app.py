@@ -184,15 +184,8 @@ class Application:
                 await self.service.sessions.drain(self.service.settings.drain_s)
                 if self.service.call_log is not None:
                     await self.service.call_log.close()
-                await self._write_usage()
-
-    async def _write_usage(self) -> None:
-        """Write the usage that was counted since the last write; what cannot be written is logged."""
-        if self.service.budgets is not None:
-            try:
-                await self.service.budgets.close()
-            except StoreError as error:
-                LOGGER.error("The last usage could not be written", extra={"fields": {"why": error.message}})
+                if self.service.budgets is not None:
+                    await self.service.budgets.close()
 
     async def _maintain_store(self) -> None:
         """Every few seconds, end the turns of dead processes and delete what is older than the retention period."""

@@ -25,12 +25,12 @@ from accord.core.work.dispositions import format_dispositions
 from accord.core.work.fields import ModelRequest
 from accord.errors import AccordError, BackendRetriedError, ErrorCode, RefusedError
 from accord.off_loop import off_loop
-from accord.run.call_costs import CallCosts
 from accord.run.call_log import CallLog, EndedCall
+from accord.run.costs import RunCosts
 from accord.run.dispatch import WorkRecord
 from accord.run.limits import CallLimit
 from accord.run.model_call import ModelAnswer, ModelCall
-from accord.run.model_calls import ModelCallsRef
+from accord.run.model_calls import ModelCalls, ModelCallsRef
 from accord.run.receipt import STATE_BY_OUTCOME, CallFacts, call_content, call_outcome
 from accord.servers.http.assist import WATCH_AFTER_S, run_while_connected
 from accord.servers.http.body import check_values, read_body
@@ -57,13 +57,14 @@ from accord.servers.service import (
     caller_key,
     check_account_references,
     check_model_allowed,
+    counted_run,
     may_reference_account,
-    reserve_turn,
+    payer_of,
     rights_of,
 )
 from accord.wire.disposition import Api, FieldPolicy
-from accord.wire.keys import MICRO, NO_RULES
-from accord.wire.receipt import OutcomeStatus, to_int_if_whole
+from accord.wire.keys import NO_RULES
+from accord.wire.receipt import OutcomeStatus
 from accord.wire.routes import (
     CHAT_PATH,
     DISPOSITIONS_HEADER,
@@ -113,7 +114,6 @@ class ModelApiEndpoint(ModelEndpoint):
         self._log: Final = log
         self._stored: Final = stored
         self._writes: Final = [log.writes] if service.budgets is None else [log.writes, service.budgets.writes]
-        self._costs: Final = None if service.budgets is None else CallCosts(service.budgets, calls)
 
     async def post(self, exchange: Exchange) -> int:
         """Answer one request."""
@@ -124,23 +124,26 @@ class ModelApiEndpoint(ModelEndpoint):
         request_id = exchange.request_id = new_request_id()
         REQUEST_ID.set(request_id)
         raw = await read_body(exchange.receive, exchange.headers, service.settings)
-        with reserve_turn(service, caller_key(exchange.caller.id, client_address(exchange.scope)), request_id):
-            call, keeper = await self._read_call(exchange, raw)
+        with counted_run(service, caller_key(exchange.caller.id, client_address(exchange.scope)), request_id):
+            calls = self._calls.current
+            call, keeper = await self._read_call(exchange, raw, calls)
             del raw  # it would take its memory as long as the answer lasts
             exchange.started_turn = request_id
             service.observer.turn_started(request_id)
             with continuing_trace(exchange.scope["headers"]):
-                work = self._run(exchange, call, keeper)
+                work = self._run(exchange, call, calls, keeper)
                 return await run_while_connected(exchange.receive, work, WATCH_AFTER_S)
 
-    async def _read_call(self, exchange: Exchange, raw: bytes) -> tuple[ModelCall, ResponseKeeper | None]:
+    async def _read_call(
+        self, exchange: Exchange, raw: bytes, calls: ModelCalls
+    ) -> tuple[ModelCall, ResponseKeeper | None]:
         """The call of a request, and what keeps its response; of a known shape only its words are read."""
         caller, request_id, size = exchange.caller, str(exchange.request_id), len(raw)
         digest, shape = await off_loop(size, _read_bytes, raw, self._service.settings)
         key, decision = None, None
         if shape is not None:
             key = self.codec.api, shape.key, exchange.headers.get(POLICY_NAME), rights_of(caller)
-            decision = self._calls.current.decided(key)
+            decision = calls.decided(key)
         if decision is not None:
             body, policy = None, decision.policy
             request = decision.request.with_words(partial(self._read_request, raw))
@@ -163,11 +166,11 @@ class ModelApiEndpoint(ModelEndpoint):
             digest,
             clock.now(),
             clock.monotonic(),
+            RunCosts(self._service.budgets, payer_of(caller), calls.dispatcher),
             rules=caller.key.limits if caller.key else NO_RULES,
             size=size,
             policy=policy,
             record=WorkRecord(request_id=request_id, caller=caller.id or ""),
-            key_id=caller.key.token_id if caller.key else None,
             headers={name: value.decode("latin-1") for name in PASSED_ON if (value := headers.get(name.encode()))},
             shape=key,
             words=None if shape is None else shape.words,
@@ -181,14 +184,14 @@ class ModelApiEndpoint(ModelEndpoint):
     def _read_request(self, raw: bytes) -> ModelRequest:
         return self.codec.read_request(parse_object(raw))
 
-    async def _run(self, exchange: Exchange, call: ModelCall, keeper: ResponseKeeper | None) -> int:
+    async def _run(self, exchange: Exchange, call: ModelCall, calls: ModelCalls, keeper: ResponseKeeper | None) -> int:
         """Answer this call; whatever happens, it is recorded."""
         is_complete, limit = False, CallLimit(self._service.sessions.engine.limits.turn_s)
         try:
-            if self._costs is not None:
-                await self._costs.reserve(call, exchange.caller.key, exchange.caller.id)
+            request, names = call.request, calls.backends_of(call.request.model)
+            await call.costs.reserve(names, request, answers=request.answers, size=call.size)
             async with limit:
-                answer = await self._calls.current.answer(call)
+                answer = await calls.answer(call)
             try:
                 status = await self._send(exchange, call, answer, keeper, limit)
             finally:
@@ -309,15 +312,15 @@ class ModelApiEndpoint(ModelEndpoint):
 
     def _record(self, call: ModelCall, *, is_complete: bool) -> None:
         """Settle the call and record it: its receipt is stored soon, and observers get its data now."""
-        if self._costs is not None:
-            self._costs.settle(call, is_complete=is_complete)
+        for record in call.work:
+            record.is_left = call.failure is None and not is_complete
+        call.costs.settle(call.work, answers=call.request.answers // len(call.work))
         clock = self._service.sessions.engine.clock
         now, total_ms = clock.now(), (clock.monotonic() - call.began_at) * 1_000
         outcome = call_outcome(call.failure, is_complete=is_complete)
         facts = CallFacts(call_member(call), call.work, call.digest, outcome, total_ms, call.first_byte_ms)
         chain = self._log.next_chain(call.owner, SessionKind.RESPONSES if call.packets else SessionKind.CALLS, now)
-        dispatcher = call.dispatcher or self._calls.current.dispatcher
-        content = call_content(facts, dispatcher, call.request_id, now, chain.session_id)
+        content = call_content(facts, call.costs.dispatcher, call.request_id, now, chain.session_id)
         state = STATE_BY_OUTCOME[outcome.status] if outcome.status is not OutcomeStatus.REFUSED else TurnState.REFUSED
         self._log.add(EndedCall(call.request_id, chain, state, call.received_at, now, content, call.packets))
         self._service.observer.turn_ended(content.members)
@@ -415,14 +418,8 @@ def call_member(call: ModelCall) -> dict[str, Any]:
         "model": call.model,
         "response_id": call.response_id,
         "finish_reasons": list(call.finish_reasons) or None,
-        "key": call.key_id,
     }
-    member |= {name: value for name, value in given.items() if value is not None}
-    if call.cost_micro is not None:
-        member["cost_usd"] = to_int_if_whole(call.cost_micro / MICRO)
-    if call.is_estimated:
-        member["estimated"] = True
-    return member
+    return member | {name: value for name, value in given.items() if value is not None} | call.costs.members()
 
 
 def label_headers(call: ModelCall, api: Api) -> list[tuple[bytes, bytes]]:

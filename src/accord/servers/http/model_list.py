@@ -114,9 +114,8 @@ class ModelCard:
 class ModelCatalog:
     """What is known of every name, as of now; each backend is looked at once."""
 
-    def __init__(self, calls: ModelCalls, prices: Mapping[str, BackendPrice]) -> None:
+    def __init__(self, calls: ModelCalls) -> None:
         self._calls: Final = calls
-        self._prices: Final = prices
         self._by_backend: Final[dict[str, dict[str, bool]]] = {}
 
     def card(self, name: str) -> ModelCard | UnresolvedModel:
@@ -129,10 +128,10 @@ class ModelCatalog:
         return [card for name in names if isinstance(card := self.card(name), ModelCard)]
 
     def _card(self, name: str, group: BackendGroup) -> ModelCard:
-        known = self._calls.dispatcher.known
+        known, of = self._calls.dispatcher.known, self._calls.dispatcher.prices
         models = (known[each].model for each in group.backends if each in known)
         has = merge_levels([self._levels(each) for each in group.backends])
-        prices = {token_prices(self._prices[each]) if each in self._prices else None for each in group.backends}
+        prices = {token_prices(of[each]) if each in of else None for each in group.backends}
         price = prices.pop() if len(prices) == 1 else None
         return ModelCard(name, group.backends, tuple(dict.fromkeys(model for model in models if model)), has, price)
 
@@ -240,7 +239,7 @@ class ModelListEndpoint(ModelEndpoint):
         """Answer with one model; 404 if there is none of this name, or the caller may not use it."""
         name = exchange.path_parameter("model")
         names = self._names(exchange.caller)
-        card = ModelCatalog(self._calls.current, self._calls.current.prices).card(name) if name in names else None
+        card = ModelCatalog(self._calls.current).card(name) if name in names else None
         if not isinstance(card, ModelCard):
             # Of the names that might be meant, only those that the caller may use are listed.
             raise RefusedError(unknown_name("model", name, names), ErrorCode.NOT_FOUND, {"field": "model"})
@@ -258,7 +257,7 @@ class ModelListEndpoint(ModelEndpoint):
         return codec.write_model(card.name, owner) | (openrouter_members(card) if codec is self.codec else {})
 
     def _cards(self, caller: Caller) -> list[ModelCard]:
-        return ModelCatalog(self._calls.current, self._calls.current.prices).cards(self._names(caller))
+        return ModelCatalog(self._calls.current).cards(self._names(caller))
 
     def _names(self, caller: Caller) -> list[str]:
         """The names that this caller may use."""

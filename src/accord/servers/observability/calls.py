@@ -1,4 +1,4 @@
-"""What observers say of a model API call, from its receipt: names and counts, never text of a user or a model.
+"""What observers say of a turn or a model API call, from its receipt: names and counts, never text of anybody.
 
 A field that the table does not list has a name that a client chose, so that all of these are called `other`. The names
 of models come from clients and endpoints, and are cut.
@@ -38,6 +38,11 @@ def count_tokens(work: Iterable[Mapping[str, Any]]) -> dict[str, int]:
             if type(count) is int and count >= 0:
                 counts[kind] = min(counts.get(kind, 0) + count, MAX_COUNT)
     return counts
+
+
+def costs_of(receipt: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The members `key`, `cost_usd` and `estimated` of a turn or a call, as far as they are known, among others."""
+    return receipt.get("call") or receipt
 
 
 def field_label(api: str, field: str) -> str:

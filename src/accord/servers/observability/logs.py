@@ -26,6 +26,7 @@ from pydantic_core import to_json
 from accord.errors import UsageError
 from accord.servers.observability.calls import (
     TOKEN_COUNTS,
+    costs_of,
     count_tokens,
     cut_name,
     list_answer_parts,
@@ -321,6 +322,7 @@ def turn_fields(receipt: Mapping[str, Any]) -> dict[str, Any]:
         fields["code"] = outcome["code"]
     if backends := [each["backend"]["name"] for each in work if "backend" in each]:
         fields["backend"] = ",".join(dict.fromkeys(backends))
+    fields |= cost_fields(receipt)
     fields["ms"] = timings["total_ms"]
     if "first_packet_ms" in timings:
         fields["first_packet_ms"] = timings["first_packet_ms"]
@@ -330,6 +332,13 @@ def turn_fields(receipt: Mapping[str, Any]) -> dict[str, Any]:
     if adapted := {rung: count for rung, count in totals.items() if count and rung != Rung.NATIVE}:
         fields["adapted"] = adapted
     return fields
+
+
+def cost_fields(receipt: Mapping[str, Any]) -> dict[str, Any]:
+    """The tokens and the cost of a turn or a call, as far as they are known, and its key."""
+    costs = costs_of(receipt)
+    tokens = {TOKEN_COUNTS[kind]: count for kind, count in count_tokens(receipt["work"]).items()}
+    return tokens | {name: costs[name] for name in ("cost_usd", "key") if name in costs}
 
 
 def call_fields(receipt: Mapping[str, Any]) -> dict[str, Any]:
@@ -342,9 +351,7 @@ def call_fields(receipt: Mapping[str, Any]) -> dict[str, Any]:
         "requested": cut_name(call["requested"]),
         "served_by": call.get("served_by"),
         "model": cut_name(call["model"]) if "model" in call else None,
-        **{TOKEN_COUNTS[kind]: count for kind, count in count_tokens(work).items()},
-        "cost_usd": call.get("cost_usd"),
-        "key": call.get("key"),
+        **cost_fields(receipt),
         "dispositions": ", ".join(list_dispositions(receipt)) or None,
         "answer": ", ".join(list_answer_parts(receipt)) or None,
         "emulated": list_emulated(work) or None,

@@ -20,7 +20,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from accord.errors import ErrorCode, StoreError
 from accord.ports import Channel, LinkCounts, StoredTotal
-from accord.servers.observability.calls import OTHER, count_tokens, cut_name, field_label, part_label
+from accord.servers.observability.calls import OTHER, costs_of, count_tokens, cut_name, field_label, part_label
 from accord.servers.service import NullObserver
 from accord.wire.adaptation import Rung
 from accord.wire.capability import Capability
@@ -28,6 +28,8 @@ from accord.wire.receipt import OutcomeStatus
 
 NO_NAME: Final = "none"
 """The backend of a call that no backend got, and the model of one whose model is not known."""
+TURN: Final = "turn"
+"""The API of a question that an agent asks in a turn."""
 MAX_UNKNOWN: Final = 50
 """How many names that are not known beforehand get a series of their own."""
 MAX_MODELS: Final = 200
@@ -109,6 +111,8 @@ class _Times:
 class CallMetrics:
     """The metrics of model API calls: by backend and model, by key, and what became of the fields.
 
+    What a turn costs counts as well, by its key and by the backends that it asked.
+
     Plain sums, made into metrics when they are read: of a call they take 4 µs, the library's counters 16. They are
     written and read by the event loop only.
     """
@@ -126,17 +130,32 @@ class CallMetrics:
         self._first_byte: Final[dict[str, _Times]] = {}
 
     def count(self, receipt: Mapping[str, Any]) -> None:
-        """Count a call by its receipt."""
-        call, timings, tokens = receipt["call"], receipt["timings"], count_tokens(receipt["work"])
-        api, cost_usd = call["api"], call.get("cost_usd")
-        backend = self._backends.label(call.get("served_by", NO_NAME))
-        model = self._models.label(cut_name(call.get("model", NO_NAME)))
-        _entry(self._by_model, (api, backend, model, receipt["outcome"]["status"]), _CallTotals).add(tokens, cost_usd)
+        """Count a turn or a call by its receipt."""
+        costs, work, outcome = costs_of(receipt), receipt["work"], receipt["outcome"]["status"]
+        cost_usd = costs.get("cost_usd")
+        if "key" in costs:
+            _entry(self._by_key, self._keys.label(costs["key"]), _CallTotals).add(count_tokens(work), cost_usd)
+        if "call" in receipt:
+            backend = self._backends.label(costs.get("served_by", NO_NAME))
+            self._add((costs["api"], backend, costs.get("model", NO_NAME), outcome), work, cost_usd)
+            self._count_call(receipt, costs["api"], backend)
+        for each in work if "call" not in receipt else ():
+            if (asked := each.get("backend")) is not None:
+                labels = TURN, self._backends.label(asked["name"]), asked.get("model", NO_NAME), outcome
+                self._add(labels, [each], each.get("cost_usd"))
+
+    def _add(
+        self, labels: tuple[str, str, str, str], work: Sequence[Mapping[str, Any]], cost_usd: float | None
+    ) -> None:
+        api, backend, model, outcome = labels
+        labels = api, backend, self._models.label(cut_name(model)), outcome
+        _entry(self._by_model, labels, _CallTotals).add(count_tokens(work), cost_usd)
+
+    def _count_call(self, receipt: Mapping[str, Any], api: str, backend: str) -> None:
+        timings = receipt["timings"]
         _entry(self._seconds, backend, _slow_times).add(timings["total_ms"] / 1_000)
         if "first_packet_ms" in timings:
             _entry(self._first_byte, backend, _quick_times).add(timings["first_packet_ms"] / 1_000)
-        if "key" in call:
-            _entry(self._by_key, self._keys.label(call["key"]), _CallTotals).add(tokens, cost_usd)
         for work in receipt["work"]:
             for each in work.get("dispositions", ()):
                 labels = api, field_label(api, each["field"]), each["disposition"]
@@ -149,7 +168,12 @@ class CallMetrics:
         """Every metric, with its series."""
         by_pair: dict[tuple[str, ...], _CallTotals] = {}
         requests = _counter(
-            "accord_model_requests", "Model API calls that ended.", "api", "backend", "model", "outcome"
+            "accord_model_requests",
+            "Model API calls that ended, and questions of agents (turn).",
+            "api",
+            "backend",
+            "model",
+            "outcome",
         )
         for labels, totals in self._by_model.items():
             requests.add_metric(labels, totals.requests)
@@ -158,11 +182,11 @@ class CallMetrics:
         yield requests
         yield from _sums("accord_model", "", by_pair, "backend", "model")
         by_key = {(key,): totals for key, totals in self._by_key.items()}
-        key_requests = _counter("accord_key_requests", "Model API calls with a key.", "key")
+        key_requests = _counter("accord_key_requests", "Turns and model API calls with a key.", "key")
         for labels, totals in by_key.items():
             key_requests.add_metric(labels, totals.requests)
         yield key_requests
-        yield from _sums("accord_key", " of calls with a key", by_key, "key")
+        yield from _sums("accord_key", " of turns and calls with a key", by_key, "key")
         dispositions = _counter(
             "accord_dispositions", "Fields of requests that were not native.", "api", "field", "disposition"
         )
@@ -423,9 +447,8 @@ class Metrics(NullObserver):
         outcome = receipt["outcome"]
         if outcome["status"] == OutcomeStatus.REFUSED:
             self._refusals.labels(outcome["code"]).inc()
-        if "call" in receipt:
-            self._calls.count(receipt)
-        else:
+        self._calls.count(receipt)
+        if "call" not in receipt:
             self._count_turn(receipt)
         for work in receipt["work"]:
             self._count_work(work)

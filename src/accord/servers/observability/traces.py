@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from accord.errors import ErrorCode
 from accord.servers.observability.calls import (
+    costs_of,
     count_tokens,
     cut_name,
     list_answer_parts,
@@ -42,12 +43,12 @@ TOKENS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The names under which backends report tokens."""
 
-CALL_TOKENS: Final[Mapping[str, str]] = {
+TOKEN_ATTRIBUTES: Final[Mapping[str, str]] = {
     "input": "gen_ai.usage.input_tokens",
     "output": "gen_ai.usage.output_tokens",
     "cached": "gen_ai.usage.cache_read.input_tokens",
 }
-"""The attribute for each kind of tokens of a model API call."""
+"""The attribute for each kind of tokens of a turn or a call."""
 
 _FAILED: Final = frozenset({OutcomeStatus.FAILED, OutcomeStatus.REFUSED})
 
@@ -158,7 +159,14 @@ def turn_attributes(receipt: Mapping[str, Any]) -> Attributes:
     }
     if "code" in outcome:
         attributes["error.type"] = outcome["code"]
-    return attributes
+    return attributes | cost_attributes(receipt)
+
+
+def cost_attributes(receipt: Mapping[str, Any]) -> Attributes:
+    """The tokens and the cost of a turn or a call, as far as they are known, and its key."""
+    costs = costs_of(receipt)
+    tokens = {TOKEN_ATTRIBUTES[kind]: count for kind, count in count_tokens(receipt["work"]).items()}
+    return tokens | {f"accord.{name}": costs[name] for name in ("key", "cost_usd") if name in costs}
 
 
 def call_attributes(receipt: Mapping[str, Any]) -> Attributes:
@@ -173,13 +181,11 @@ def call_attributes(receipt: Mapping[str, Any]) -> Attributes:
         "gen_ai.response.id": call.get("response_id"),
         "gen_ai.response.finish_reasons": call.get("finish_reasons"),
         "gen_ai.response.time_to_first_chunk": None if first_ms is None else first_ms / 1_000,
-        **{CALL_TOKENS[kind]: count for kind, count in count_tokens(work).items()},
+        **cost_attributes(receipt),
         "error.type": outcome.get("code"),
         "accord.api": call["api"],
         "accord.served_by": served_by,
         "accord.policy": call["policy"],
-        "accord.key": call.get("key"),
-        "accord.cost_usd": call.get("cost_usd"),
         "accord.dispositions": list_dispositions(receipt) or None,
         "accord.answer": list_answer_parts(receipt) or None,
         "accord.emulations": list_emulated(work) or None,
