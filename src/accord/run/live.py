@@ -32,6 +32,7 @@ from accord.ports import PacketBatch, SessionStore, TurnLog
 from accord.run.agent_errors import abandon
 from accord.run.engine import RunningTurn
 from accord.run.recent import LiveReader, RecentPackets
+from accord.run.states import TRANSITIONS, RunState
 from accord.run.views import View, ViewBatch
 from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, StreamPacket
 from accord.wire.problem import stream_error
@@ -81,15 +82,10 @@ class LiveTurn:
     ) -> None:
         self.may_restart: Final = may_restart
         """Whether another process may run it again, from its start."""
-        self.is_released = False
-        self._is_made = False
-        """Whether every packet is made: the turn can no longer be cancelled."""
-        self._is_abandoned = False
-        """Whether the agent goes on running after the end; what it yields is ignored."""
+        self.state = RunState.ADMITTED
         self.running: Final = running
         self.record: Final = record
         self.request_id: Final = record.request_id
-        self.is_over = False
         self.receipt: Mapping[str, Any] | None = None
         self.collected: Final = OutputCollector()
         self.view: Final = new_view()
@@ -102,8 +98,8 @@ class LiveTurn:
         self._unread_timer: asyncio.TimerHandle | None = None
         self._unread_check: asyncio.Task[None] | None = None
         self._last: PacketBatch | None = None
-        self._is_ended_elsewhere = False
         self._broken: AccordError | None = None
+        """Why packets could not be stored: what follows them is not sent."""
         self._readers: Final[list[LiveReader]] = []
         self._stored: Final = RecentPackets()
         """The packets as the agent made them."""
@@ -134,11 +130,16 @@ class LiveTurn:
     @property
     def is_end_unwritten(self) -> bool:
         """Whether it is over, but the store could not write its end."""
-        return self.is_over and self._broken is not None and self._last is not None
+        return self.state is RunState.LOST and self._last is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will be read of it from this process."""
+        return self.state.is_over
 
     def cancel(self) -> bool:
         """Stop the agent and its backend; every reader's stream still ends with a close. False if they have ended."""
-        if self._is_made:
+        if not self.state.can_stop:
             return False
         self.running.cancel()
         self._room.set()
@@ -146,8 +147,8 @@ class LiveTurn:
 
     def release(self) -> None:
         """Stop without ending the turn: another process runs it again. What was not stored yet, no client has seen."""
-        self.is_released = True
         self.cancel()
+        self._enter(RunState.RELEASED)
 
     async def read(self, after: int = 0, view: View | None = None) -> AsyncGenerator[ViewBatch, None]:
         """The packets after this number in the view of the client that sent the request, or in another one.
@@ -221,7 +222,7 @@ class LiveTurn:
             finally:
                 self._leave(reader)
         self._raise_if_broken()
-        if self._is_ended_elsewhere:
+        if self.state is RunState.LOST:
             raise StoreError(ENDED_ELSEWHERE)
         return self.collected
 
@@ -265,7 +266,8 @@ class LiveTurn:
             self._stored.last_seq = stored.last_seq
             if stored.state is not TurnState.RUNNING:
                 # Readers get what is stored.
-                self._is_ended_elsewhere, self._broken = True, None
+                self._last = self._broken = None
+                self._enter(RunState.LOST)
                 return
             if stored.epoch != self.record.epoch:
                 self._last = None
@@ -275,6 +277,7 @@ class LiveTurn:
         self._log.ended(last)
         self._publish(self._last.packets)
         self._broken = None
+        self._enter(RunState.ENDED if self.running.rejection is None else RunState.REFUSED)
 
     def _join(self, reader: LiveReader) -> LiveReader:
         self._readers.append(reader)
@@ -318,6 +321,13 @@ class LiveTurn:
         else:
             self.cancel()
 
+    def _enter(self, state: RunState) -> bool:
+        """Enter this state, unless the table has no such transition."""
+        if (self.state, state) not in TRANSITIONS:
+            return False
+        self.state = state
+        return True
+
     def _raise_if_broken(self) -> None:
         """Raise the error of a turn that could not be stored."""
         if self._broken is not None:
@@ -329,13 +339,13 @@ class LiveTurn:
                 await self._until_made()
             except BaseException as error:  # noqa: BLE001
                 # An agent's errors do not get here: this task was cancelled, or Accord itself failed.
-                if not self.is_released:
+                if self.state is not RunState.RELEASED:
                     self._fail(_to_turn_error(error))
             self.running.costs.settle(self.running.work)
             await self.running.costs.keep_up()
             if self._writing is not None:
                 await self._writing
-            if self.is_released:
+            if self.state is RunState.RELEASED:
                 self._pending.clear()  # a write that is due would follow the packets of the next process
                 return
             if self._broken is not None:
@@ -348,8 +358,8 @@ class LiveTurn:
             await self.write_end()
         except Exception as error:  # noqa: BLE001 - whatever a store raises ends every reader's stream with a `StoreError`
             self._broken = _to_store_error(error)
+            self._enter(RunState.LOST)
         finally:
-            self.is_over = True
             self._log.close()
             self._stop_unread_timer()
             self._forget(self)
@@ -359,6 +369,7 @@ class LiveTurn:
         """Wait until every packet is made. An agent that does not end when the turn is over is abandoned."""
         making, running = self._making, self.running
         try:
+            self._enter(RunState.RUNNING)
             try:
                 await running.until_over(making)
             except asyncio.CancelledError:  # the loop ends
@@ -370,14 +381,14 @@ class LiveTurn:
             async with self._adapting:  # Accord itself is at work, and uses the view
                 pass
         finally:
-            self._is_abandoned = not making.done()
-        if self._is_abandoned:
+            is_abandoned = not making.done()
+            self._enter(RunState.ENDING)
+        if is_abandoned:
             abandon(making, self.request_id, running.engine.agent.name)
             await running.close()
         elif not (making.cancelled() and running.is_complete):  # an agent may cancel its own task at its very end
             making.result()
-        self._is_made = True
-        if not self.is_released and (self._is_abandoned or running.failure is None):
+        if self.state is RunState.ENDING and (is_abandoned or running.failure is None):
             for packet in running.cut_off():
                 self._add(packet, self.view.feed(packet))
 
@@ -386,7 +397,7 @@ class LiveTurn:
         # The packets so far are written while something is awaited; otherwise together with the end of the turn.
         async with aclosing(self.running.packets(self._write_soon)) as packets:
             async for packet in packets:
-                if self._is_abandoned:
+                if not self.state.can_stop:
                     return
                 if not self._counts(packet):
                     continue
@@ -400,20 +411,18 @@ class LiveTurn:
                         self._room.clear()
                         await self._room.wait()
         is_short = self._replay is not None and self._replay.is_behind and self.running.failure is None
-        if (is_short or self._differs) and not self.is_released:
+        if (is_short or self._differs) and self.state.can_stop:
             self._fail(StoreError(RUN_DIFFERS))
 
     async def _add_in_thread(self, packet: StreamPacket) -> None:
         """Add a packet whose images may be re-encoded, while other turns run."""
         self._write_soon()
         async with self._adapting:
-            if not self._is_abandoned:
+            if self.state.can_stop:
                 self._add(packet, await self.view.feed_in_thread(packet))
 
     def _counts(self, packet: StreamPacket) -> bool:
         """Whether a packet of the run is one of the turn."""
-        if self.is_released and type(packet) is ErrorPacket:
-            return False  # of the cancelled run, not of the turn, which another process continues
         return self._broken is None and type(packet) is not ClosePacket and not self._differs
 
     @property

@@ -46,6 +46,7 @@ from accord.run.receipt import describe_negotiation, record_request
 from accord.run.recovery import UnwrittenEnds, fence_when_possible, try_each
 from accord.run.request_digest import is_same_request
 from accord.run.rules import Links, SessionRules, foreign_session_error, new_turn
+from accord.run.states import RunState
 from accord.run.stored import StoredTurn
 from accord.wire.keys import Payer
 from accord.wire.problem import error_from_stream, stream_error
@@ -279,7 +280,7 @@ class Sessions(SessionReads):
             turn.release() if turn.may_restart else turn.cancel()
         if left:
             await asyncio.wait([turn.task for turn in left])
-        await self._put_back([turn for turn in left if turn.is_released])
+        await self._put_back([turn for turn in left if turn.state is RunState.RELEASED])
         await self._unwritten.drain(max(0.0, until - monotonic()))
         self._heartbeat.stop()
         await self._followers.close()
