@@ -17,7 +17,7 @@ from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Pause, ScriptedBackend, Step
 from accord.core.receipt import seal_members
 from accord.ports import SessionStore
-from accord.run import Dispatcher, Engine, RunningTurn, Sessions
+from accord.run import Dispatcher, Engine, Run, Sessions
 from accord.run.receipt import receipt_content, record_request
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
@@ -111,7 +111,7 @@ async def at_once(made: Engine) -> float:
     return perf_counter() - began_at
 
 
-async def one(made: Engine, asked: ServiceRequest) -> RunningTurn:
+async def one(made: Engine, asked: ServiceRequest) -> Run:
     """One turn, read to its end."""
     turn = made.begin(asked)
     async for _ in turn.packets():

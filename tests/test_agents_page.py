@@ -16,7 +16,7 @@ from accord.agents.demo.tour import COMMANDS
 from accord.assembly.agents import load_agent
 from accord.backends.scripted import ScriptedBackend, Step
 from accord.errors import ERROR_FACTS, ErrorCode
-from accord.run import Dispatcher, Engine, RunningTurn
+from accord.run import Dispatcher, Engine, Run
 from accord.wire.packet import DeltaPacket, ErrorPacket, EventPacket, StreamPacket
 from accord.wire.work import EndPiece, ToolCallPiece
 from tests.page_blocks import DOCS, Reader, read_blocks, settle
@@ -52,7 +52,7 @@ def described(packet: StreamPacket) -> str:
     return f"error {packet.p.code}" if isinstance(packet, ErrorPacket) else str(packet.op)
 
 
-async def read_and_cancel(turn: RunningTurn) -> list[StreamPacket]:
+async def read_and_cancel(turn: Run) -> list[StreamPacket]:
     """The packets of a turn that is cancelled after its first one."""
     packets: list[StreamPacket] = []
     async for packet in turn.packets():

@@ -25,6 +25,7 @@ DIAGRAMS: Final = {
     "pipeline": "The stages of one turn.",
     "layers": "The parts of the package, and which may import which.",
     "packet-order": "Which packet may follow which.",
+    "run-states": "The states of a run in its process, and every transition.",
     "session-life": "The states of a turn, and the calls of the store between them.",
     "negotiation": "What becomes of a required capability at one backend.",
     "ladder": "What each kind of client gets of each kind of event.",

@@ -19,7 +19,7 @@ from scripts.docs import (
     python,
     settings,
 )
-from scripts.docs.diagrams import ladder, layers, negotiation, packet_order, pipeline, session_life
+from scripts.docs.diagrams import ladder, layers, negotiation, packet_order, pipeline, run_states, session_life
 
 DOCS: Final = Path(__file__).parent.parent.parent / "docs"
 
@@ -31,6 +31,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "diagrams/negotiation.svg": negotiation.page,
     "diagrams/packet-order.svg": packet_order.page,
     "diagrams/pipeline.svg": pipeline.page,
+    "diagrams/run-states.svg": run_states.page,
     "diagrams/session-life.svg": session_life.page,
     "dispositions.md": dispositions.page,
     "one-run.svg": one_run.page,

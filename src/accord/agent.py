@@ -77,7 +77,7 @@ RESTARTS: Final = (NEVER_RESTART, "safe")
 _Kind = PresentationEventType
 
 Yielded = str | PresentationEvent | StreamPacket
-Run = Callable[["Turn"], AsyncIterator[Yielded]]
+AgentFunction = Callable[["Turn"], AsyncIterator[Yielded]]
 MessageT = TypeVar("MessageT", bound=Message)
 
 A_BLOCK: Final = '{"type": "text", "text": "…"}'
@@ -366,7 +366,7 @@ class Agent:
 
     def __init__(  # noqa: PLR0913 - what an agent declares
         self,
-        run: Run | None = None,
+        run: AgentFunction | None = None,
         *,
         name: str | None = None,
         accepts: PromptCapabilitiesLike | Sequence[str] = None,
@@ -387,7 +387,7 @@ class Agent:
         if run is not None:
             check_agent_function(run)
 
-    def __call__(self, run: Run) -> "Agent":
+    def __call__(self, run: AgentFunction) -> "Agent":
         """Use as a decorator: set the agent's function."""
         check_agent_function(run)
         self._run = run

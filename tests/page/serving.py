@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import Browser, Locator, Page, expect
 
-from accord.agent import Agent, Run, Turn, Yielded
+from accord.agent import Agent, AgentFunction, Turn, Yielded
 from accord.assembly.parts import build_engine
 from accord.assembly.reload import make_model_calls
 from accord.assembly.service import make_application, make_authenticator, make_service
@@ -83,7 +83,7 @@ class ServedPage:
 
 @asynccontextmanager
 async def serve_page(
-    run: Run, *, accepts: tuple[str, ...] = (), config: str = CONFIG, needs_token: bool = False
+    run: AgentFunction, *, accepts: tuple[str, ...] = (), config: str = CONFIG, needs_token: bool = False
 ) -> AsyncGenerator[ServedPage]:
     """Serve an agent in this process as `accord serve` does."""
     loaded = read_config(config)
@@ -153,7 +153,7 @@ class Tab:
 @asynccontextmanager
 async def open_tab(
     browser: Browser,
-    run: Run,
+    run: AgentFunction,
     *,
     accepts: tuple[str, ...] = (),
     config: str = CONFIG,

@@ -17,7 +17,7 @@ import pytest
 from accord.config import LimitsConfig, QueueConfig, ServerConfig
 from accord.queues.nats.connection import DEAD_AGE_S, PACKETS_AGE_S
 from accord.queues.nats.work import ACK_WAIT_S
-from accord.run import live, sessions, stored
+from accord.run import run, sessions, stored
 from accord.run.followers import CHECK_S
 from accord.servers.queue.worker import LOOK_EVERY_S, MAX_DELIVERIES
 from accord.stores.postgres import POOL_SIZE
@@ -112,7 +112,7 @@ def test_the_commands_work(tmp_path: Path):
 )
 def test_the_page_says_what_the_code_does(sentence: str):
     assert sentence in " ".join(PAGE.split())
-    assert not sentence.startswith("nother") or sentence in live.RUN_DIFFERS
+    assert not sentence.startswith("nother") or sentence in run.RUN_DIFFERS
 
 
 def test_figures_in_words_are_those_of_the_code():

@@ -9,7 +9,7 @@ from uuid import UUID
 from accord.agent import Agent, Turn, Yielded
 from accord.core.work.plan import PlanConfig
 from accord.ports import Backend, SystemClock
-from accord.run import Dispatcher, Engine, LiveTurn, RunningTurn, Sessions, StoredTurn
+from accord.run import Dispatcher, Engine, Run, Sessions, StoredRun
 from accord.wire.packet import DeltaPacket, StreamPacket
 from accord.wire.request import ServiceRequest, ServiceResponse
 from accord.wire.session import PacketRecord
@@ -41,7 +41,7 @@ async def relay(turn: Turn) -> AsyncIterator[Yielded]:
         yield text
 
 
-async def read_turn(turn: LiveTurn | StoredTurn, after: int = 0) -> AsyncGenerator[PacketRecord, None]:
+async def read_turn(turn: Run | StoredRun, after: int = 0) -> AsyncGenerator[PacketRecord, None]:
     """The packets of a turn in the view of its client, one by one."""
     async with aclosing(turn.read(after)) as batches:
         async for batch in batches:
@@ -61,7 +61,7 @@ async def respond(sessions: Sessions, request: ServiceRequest) -> ServiceRespons
     return await sessions.collect(await sessions.begin(request))
 
 
-async def collected(turn: RunningTurn) -> list[StreamPacket]:
+async def collected(turn: Run) -> list[StreamPacket]:
     """The packets of a turn in the view of its client."""
     view, packets = turn.engine.new_view(turn.request.payload.capabilities), list[StreamPacket]()
     async for packet in turn.packets():
@@ -69,7 +69,7 @@ async def collected(turn: RunningTurn) -> list[StreamPacket]:
     return packets
 
 
-def played(running: RunningTurn) -> list[StreamPacket]:
+def played(running: Run) -> list[StreamPacket]:
     return asyncio.run(asyncio.wait_for(collected(running), 20))
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.queues.postgres import ChannelWorkQueue
-from accord.run import Dispatcher, Engine, Links, LiveTurn, Sessions, StoredTurn
-from accord.run.live import RUN_DIFFERS
+from accord.run import Dispatcher, Engine, Links, Run, Sessions, StoredRun
+from accord.run.run import RUN_DIFFERS
 from accord.run.sessions import MAX_RUNS
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import StreamOpCode, StreamPacket
@@ -61,17 +61,17 @@ class Fleet:
         channel = self.hub.channel()
         return Sessions(self._engine, self.store, links=Links(channel, queue=ChannelWorkQueue(channel)))
 
-    async def begin(self) -> StoredTurn:
+    async def begin(self) -> StoredRun:
         turn = await self.server.begin(a_request())
-        assert isinstance(turn, StoredTurn)
+        assert isinstance(turn, StoredRun)
         return turn
 
-    async def run(self, worker: Sessions) -> LiveTurn:
+    async def run(self, worker: Sessions) -> Run:
         claimed = await worker.claim(["words"])
         assert claimed is not None
         return await worker.run_claimed(claimed)
 
-    async def die(self, worker: Sessions, live: LiveTurn) -> None:
+    async def die(self, worker: Sessions, live: Run) -> None:
         """Stop a turn as `kill -9` does: nothing more is written, and no heartbeat is sent."""
         live.release()
         await asyncio.wait([live.task])
@@ -98,7 +98,7 @@ def played(tmp_path: Path, words: Words, restart: str, play: Callable[[Fleet], A
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
-async def whole(turn: StoredTurn) -> tuple[str, Any]:
+async def whole(turn: StoredRun) -> tuple[str, Any]:
     """The text and the error of a turn, whose packets have consecutive numbers and end with one close."""
     records = [record async for record in read_turn(turn)]
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
@@ -108,7 +108,7 @@ async def whole(turn: StoredTurn) -> tuple[str, Any]:
     return "".join(packet.p for packet in packets if packet.op == "delta"), error
 
 
-async def seen(turn: StoredTurn, words: int) -> None:
+async def seen(turn: StoredRun, words: int) -> None:
     """Wait until a reader has so many words."""
     reading = read_turn(turn)
     for _ in range(words):

@@ -10,7 +10,7 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import ScriptedBackend
-from accord.run import Dispatcher, Engine, LiveTurn, Sessions
+from accord.run import Dispatcher, Engine, Run, Sessions
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import StreamPacket
 from accord.wire.session import TurnState
@@ -188,7 +188,7 @@ def test_a_turn_whose_task_the_loop_cancels_at_its_end_is_still_ended():
 
     async def run() -> None:
         turn = await made.begin(request())
-        assert isinstance(turn, LiveTurn)
+        assert isinstance(turn, Run)
         await anext(read_turn(turn))
         turn.task.cancel()
         await turn.task

@@ -4,12 +4,12 @@ from accord.agent import Agent
 from accord.backends.scripted import ScriptedBackend, ScriptedFault
 from accord.core.work.emulation.choose import EmulationSettings, preset_config
 from accord.core.work.plan import PlanConfig
-from accord.run import Dispatcher, Engine, RunningTurn
+from accord.run import Dispatcher, Engine, Run
 from accord.wire.plan import WorkPolicy
 from tests.run.playing import IMAGE, SEES, STREAMS, asking, played, relay, said
 
 
-def describing(seer: ScriptedBackend) -> tuple[RunningTurn, ScriptedBackend]:
+def describing(seer: ScriptedBackend) -> tuple[Run, ScriptedBackend]:
     blind = ScriptedBackend("blind", [["A cat, you say."]], STREAMS)
     settings = EmulationSettings(describe_images_with="seer")
     dispatcher = Dispatcher(

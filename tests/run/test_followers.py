@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from accord.agent import Turn, Yielded
 from accord.ports import TurnNews
 from accord.ports.queue import Receive
-from accord.run import Links, LiveTurn, Sessions, StoredTurn, followers
+from accord.run import Links, Run, Sessions, StoredRun, followers
 from accord.run.followers import Follower
 from accord.run.packet_log import decode_news, encode_news
 from accord.stores.memory import MemoryStore
@@ -96,7 +96,7 @@ def test_every_reader_in_another_process_gets_what_is_stored(lossy: bool, seed: 
             for _ in range(random.randint(0, 40)):
                 await asyncio.sleep(0)
             turn = await reads.find(str(asking().request_id), "u")
-            assert isinstance(turn, StoredTurn)
+            assert isinstance(turn, StoredRun)
             got: list[PacketRecord] = []
             async for packet in read_turn(turn, after):
                 got.append(packet)
@@ -105,7 +105,7 @@ def test_every_reader_in_another_process_gets_what_is_stored(lossy: bool, seed: 
             return got
 
         live = await runs.begin(asking())
-        assert isinstance(live, LiveTurn)
+        assert isinstance(live, Run)
         starts = [random.choice([0, 0, random.randint(0, count)]) for _ in range(readers)]
         everything = await asyncio.gather(*(read(after, random.random() < 0.3) for after in starts))
         await live.task

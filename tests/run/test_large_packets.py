@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from accord.agent import Agent, Turn, Yielded
 from accord.ports import PacketBatch
 from accord.run import Dispatcher, Engine, Sessions
-from accord.run.live import AHEAD, AHEAD_BYTES
 from accord.run.recent import RECENT_BYTES
+from accord.run.run import AHEAD, AHEAD_BYTES
 from accord.stores.memory import MemoryStore
 from accord.wire.session import PacketRecord
 from tests.run.playing import read_turn, stream

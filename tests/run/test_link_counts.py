@@ -8,7 +8,7 @@ import pytest
 
 from accord.agent import Turn, Yielded
 from accord.ports import LinkCounts, QueuedWork, WorkItem
-from accord.run import Links, Sessions, StoredTurn, followers
+from accord.run import Links, Sessions, StoredRun, followers
 from accord.run.rules import SessionRules
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
@@ -81,7 +81,7 @@ def test_news_that_does_not_come_is_counted(monkeypatch: pytest.MonkeyPatch):
         reads = Sessions(engine(greet), store, links=links)
         live = await runs.begin(asking())
         turn = await reads.find(live.request_id, None)
-        assert isinstance(turn, StoredTurn)
+        assert isinstance(turn, StoredRun)
         async for _ in read_turn(turn):
             first_is_read.set()
         assert links.counts.late_news > 0

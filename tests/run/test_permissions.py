@@ -14,7 +14,7 @@ from accord.core.output.agent_work import read_permission
 from accord.core.receipt import seal_members, verify
 from accord.errors import TimedOutError, TurnCancelledError
 from accord.ports import PermissionChannel, SystemClock
-from accord.run import Dispatcher, Engine, RunningTurn, Sessions, TimeLimits
+from accord.run import Dispatcher, Engine, Run, Sessions, TimeLimits
 from accord.run.receipt import receipt_content, record_request
 from accord.stores.memory import MemoryStore
 from accord.wire.agent_work import Permission, PermissionRequest
@@ -57,7 +57,7 @@ async def deletes(turn: Turn) -> AsyncIterator[Yielded]:
     yield f"{granted.status} {granted.option.id if granted.option else granted.why}"
 
 
-def receipt_of(running: RunningTurn) -> Receipt:
+def receipt_of(running: Run) -> Receipt:
     report = running.engine.new_view(None).adapter.report_json()
     content = receipt_content(running, report, record_request(running.request.payload), SystemClock().now(), None)
     sealed = seal_members(content.encoded)
@@ -67,7 +67,7 @@ def receipt_of(running: RunningTurn) -> Receipt:
     return receipt
 
 
-def run(made: Engine, permits: PermissionChannel | None) -> tuple[RunningTurn, list[StreamPacket]]:
+def run(made: Engine, permits: PermissionChannel | None) -> tuple[Run, list[StreamPacket]]:
     running = made.begin(asking(), permits=permits)
     return running, within(lambda: collected(running))
 

@@ -15,11 +15,11 @@ from accord.backends.scripted import Pause, ScriptedBackend, ScriptedFault
 from accord.core.receipt import verify
 from accord.errors import ErrorSeverity, InvalidMessageError, RefusedError
 from accord.ports import PacketBatch, SessionStore, TurnEnd
-from accord.run import Dispatcher, Engine, LiveTurn, Sessions
+from accord.run import Dispatcher, Engine, Run, Sessions
 from accord.run.endings import INTERRUPTED
-from accord.run.live import AHEAD
 from accord.run.receipt import record_request
 from accord.run.rules import SessionRules
+from accord.run.run import AHEAD
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, StreamError, StreamPacket
 from accord.wire.request import Identity, ServiceRequest, SessionContext
@@ -248,7 +248,7 @@ def test_a_turn_does_not_run_far_ahead_of_its_readers(store: SessionStore):
 
     async def run() -> None:
         turn = await made.begin(request())
-        assert isinstance(turn, LiveTurn)
+        assert isinstance(turn, Run)
         packets = read_turn(turn)
         await anext(packets)
         await asyncio.wait([turn.task], timeout=0.2)
@@ -265,7 +265,7 @@ def test_a_turn_is_cancelled_for_all_its_readers_and_closed_properly(store: Sess
 
     async def run() -> None:
         turn = await made.begin(request())
-        assert isinstance(turn, LiveTurn)
+        assert isinstance(turn, Run)
         packets = read_turn(turn)
         seen = [await anext(packets)]
         turn.cancel()
@@ -316,7 +316,7 @@ def test_a_deferred_event_can_be_fetched_by_the_id_of_its_notice(store: SessionS
 
     async def run() -> None:
         turn = await made.begin(request(capabilities={"supported_events": [], "prefers_markdown": True}))
-        assert isinstance(turn, LiveTurn)
+        assert isinstance(turn, Run)
         _ = [kept async for kept in read_turn(turn)]
         (item_id,) = turn.view.adapter.deferred
         item = await made.item(turn.request_id, item_id)

@@ -10,7 +10,7 @@ import pytest
 
 from accord.backends.scripted import Pause
 from accord.ports import SessionStore
-from accord.run import LiveTurn, StoredTurn
+from accord.run import Run, StoredRun
 from accord.run import sessions as sessions_module
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
@@ -39,7 +39,7 @@ def test_a_turn_is_cancelled_through_a_process_that_does_not_run_it(store: Sessi
     async def run() -> None:
         turn = await first.begin(request())
         other = await second.find(turn.request_id, "u")
-        assert isinstance(other, StoredTurn)
+        assert isinstance(other, StoredRun)
         assert await second.cancel(other)
         packets = [StreamPacket.parse(kept.body) async for kept in read_turn(turn)]
         assert [packet.op for packet in packets[-2:]] == ["error", "close"]
@@ -51,7 +51,7 @@ def test_a_turn_is_cancelled_through_a_process_that_does_not_run_it(store: Sessi
     within(store, run)
 
 
-async def state_of(store: SessionStore, turn: LiveTurn | StoredTurn) -> TurnState:
+async def state_of(store: SessionStore, turn: Run | StoredRun) -> TurnState:
     kept = await store.turn(turn.request_id)
     assert kept is not None
     return kept.state
@@ -82,7 +82,7 @@ def test_a_reader_in_another_process_keeps_the_turn_alive_and_no_longer(store: S
         packets = read_turn(turn)
         await anext(packets)
         other = await second.find(turn.request_id, "u")
-        assert isinstance(other, StoredTurn)
+        assert isinstance(other, StoredRun)
         reading = read_turn(other)
         await anext(reading)
         await packets.aclose()
@@ -92,7 +92,7 @@ def test_a_reader_in_another_process_keeps_the_turn_alive_and_no_longer(store: S
                 break
         assert await state_of(store, turn) is TurnState.RUNNING
         await reading.aclose()
-        assert isinstance(turn, LiveTurn)
+        assert isinstance(turn, Run)
         await asyncio.wait_for(turn.task, 5)
         assert await state_of(store, turn) is TurnState.CANCELLED
 
@@ -104,7 +104,7 @@ def test_a_turn_that_is_never_read_stops_after_the_grace_period(store: SessionSt
 
     async def run() -> None:
         turn = await made.begin(request())
-        assert isinstance(turn, LiveTurn)
+        assert isinstance(turn, Run)
         await asyncio.wait_for(turn.task, 5)
         assert await state_of(store, turn) is TurnState.CANCELLED
 

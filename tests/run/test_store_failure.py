@@ -12,7 +12,7 @@ from accord.backends.scripted import Pause
 from accord.core.receipt import verify
 from accord.errors import RefusedError, StoreError
 from accord.ports import PacketBatch, TurnEnd, TurnStart
-from accord.run import Sessions, StoredTurn
+from accord.run import Sessions, StoredRun
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import StreamPacket
 from accord.wire.session import SessionRecord, TurnRecord, TurnState
@@ -182,7 +182,7 @@ def test_a_beginning_whose_confirmation_was_lost_leaves_no_turn_that_runs_for_ev
         with pytest.raises(StoreError):
             await made.begin(request())
         again = await made.begin(request())
-        assert isinstance(again, StoredTurn)
+        assert isinstance(again, StoredRun)
         collected = await made.collect_output(again)
         assert collected.error is not None
         assert (collected.error.code, collected.error.severity) == ("unavailable", "transient")

@@ -8,7 +8,7 @@ from accord.backends.scripted import Pause
 from accord.core.receipt import canonical_object, seal
 from accord.errors import AccordError, StoreError
 from accord.ports import PacketBatch
-from accord.run.live import NOT_STORED
+from accord.run.run import NOT_STORED
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
 from accord.wire.receipt import Receipt, ReceiptBody

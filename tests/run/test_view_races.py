@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from accord.agent import Turn, Yielded
 from accord.errors import StoreError
 from accord.ports import PacketBatch, TurnEnd
-from accord.run import LiveTurn, Reader, Sessions
+from accord.run import Reader, Run, Sessions
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import ClosePacket, DeltaPacket, StreamPacket
 from accord.wire.session import PacketRecord
@@ -21,7 +21,7 @@ from tests.laws import examples
 from tests.run.playing import asking, within
 from tests.run.test_views import CUSTOM, Declared, alone, find, report_of, sessions_of, stored_packets
 
-SMALL = {"recent.RECENT": 8, "live.AHEAD": 4, "live.PAGE": 3}
+SMALL = {"recent.RECENT": 8, "run.AHEAD": 4, "run.PAGE": 3}
 """Limits that turns of some dozen packets exceed again and again."""
 
 
@@ -97,7 +97,7 @@ async def check(random: Random, *, fails: bool) -> None:
 
     sessions = sessions_of(run, store)
     turn = await sessions.begin(asking(capabilities=requester))
-    assert isinstance(turn, LiveTurn)
+    assert isinstance(turn, Run)
     readers = [random.choice([None, VOICE, CLI, CUSTOM, requester]) for _ in range(5)]
     seen = await asyncio.gather(*(read_unsteadily(sessions, random, declared) for declared in readers))
     made = await stored_packets(store)

@@ -17,9 +17,9 @@ from accord.core.output import ClientAdapter, ImageLimits, ShrunkImage
 from accord.core.sizes import SizeLimits
 from accord.errors import StoreError
 from accord.ports import SessionStore
-from accord.run import Dispatcher, Engine, LiveTurn, Reader, SessionRules, Sessions, StoredTurn
-from accord.run.live import AHEAD
+from accord.run import Dispatcher, Engine, Reader, Run, SessionRules, Sessions, StoredRun
 from accord.run.recent import RECENT
+from accord.run.run import AHEAD
 from accord.run.views import View
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
@@ -96,17 +96,13 @@ def alone(declared: Declared, packets: Sequence[StreamPacket], **options: Any) -
     return [PacketRecord(number, packet.to_json()) for number, packet in enumerate(adapted, 1)]
 
 
-async def read(
-    sessions: Sessions, turn: LiveTurn | StoredTurn, after: int = 0, *declared: Declared
-) -> list[PacketRecord]:
+async def read(sessions: Sessions, turn: Run | StoredRun, after: int = 0, *declared: Declared) -> list[PacketRecord]:
     """The packets of a turn: in the view of its requester, or of the reader that is given."""
     reader = Reader(declared[0]) if declared else None
     return [record async for batch in sessions.read(turn, after, reader) for record in batch.packets]
 
 
-async def read_in_two(
-    sessions: Sessions, turn: LiveTurn | StoredTurn, cut: int, declared: Declared
-) -> list[PacketRecord]:
+async def read_in_two(sessions: Sessions, turn: Run | StoredRun, cut: int, declared: Declared) -> list[PacketRecord]:
     """The packets of a turn by a client that disconnects after so many and resumes."""
     batches, seen = sessions.read(turn, 0, Reader(declared)), list[PacketRecord]()
     async for batch in batches:
@@ -124,7 +120,7 @@ async def stored_packets(store: SessionStore) -> list[StreamPacket]:
     return [StreamPacket.parse(record.body) for record in records]
 
 
-async def find(sessions: Sessions) -> LiveTurn | StoredTurn:
+async def find(sessions: Sessions) -> Run | StoredRun:
     found = await sessions.find(str(asking().request_id), None)
     assert found is not None
     return found
@@ -137,7 +133,7 @@ async def check_views(
     await store.open()
     sessions = sessions_of(agent_of(packets), store)
     turn = await sessions.begin(asking(capabilities=requester))
-    assert isinstance(turn, LiveTurn)
+    assert isinstance(turn, Run)
     live = await asyncio.gather(
         read(sessions, turn),
         read(sessions, turn, 0, reader),
@@ -157,7 +153,7 @@ async def check_views(
     for engine in (sessions.engine, sessions_of(agent_of([]), store).engine):
         process = Sessions(engine, store)
         stored = await find(process)
-        assert isinstance(stored, StoredTurn)
+        assert isinstance(stored, StoredRun)
         assert await read(process, stored) == default
         assert await read(process, stored, cut) == default[cut:]
         assert await read(process, stored, 0, reader) == other

@@ -30,9 +30,9 @@ STAGES: Final = (
         2,
         0,
     ),
-    Stage("run agent", "run.engine", ("agent", "run.admit"), ("what it yields", "becomes packets"), 3, 0),
+    Stage("run agent", "run.run", ("agent", "run.admit"), ("what it yields", "becomes packets"), 3, 0),
     Stage("ask", "run.dispatch", ("core.work.plan", "ports"), ("plan, emulate, send,", "or fall back"), 4, 0),
-    Stage("store", "run.live", ("run.engine", "ports"), ("packets as made, then", "the receipt"), 3, 1),
+    Stage("store", "run.packet_log", ("ports", "wire.session"), ("packets as made, then", "the receipt"), 3, 1),
     Stage("view", "run.views", ("core.output",), ("adapted to what this", "reader declared"), 2, 1),
 )
 """The stages in their order."""

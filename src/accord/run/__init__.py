@@ -2,26 +2,25 @@
 
 from accord.run.admit import Rejection, SentContent
 from accord.run.dispatch import Dispatcher
-from accord.run.engine import Engine, RunningTurn
+from accord.run.engine import Engine
 from accord.run.limits import TimeLimits
-from accord.run.live import LiveTurn
 from accord.run.rules import Links, SessionRules
+from accord.run.run import Run
 from accord.run.sessions import Sessions
-from accord.run.stored import StoredTurn
+from accord.run.stored import StoredRun
 from accord.run.views import Reader, ViewBatch
 
 __all__ = [
     "Dispatcher",
     "Engine",
     "Links",
-    "LiveTurn",
     "Reader",
     "Rejection",
-    "RunningTurn",
+    "Run",
     "SentContent",
     "SessionRules",
     "Sessions",
-    "StoredTurn",
+    "StoredRun",
     "TimeLimits",
     "ViewBatch",
 ]

@@ -8,7 +8,6 @@ from typing import Any, Final
 from accord.core.receipt import Sign, seal_members
 from accord.errors import StoreConflictError, StoreError
 from accord.ports import ClaimedTurn, Clock, PacketBatch, PacketLog, SessionStore, TurnEnd
-from accord.run.live import LiveTurn
 from accord.run.receipt import (
     STATE_BY_OUTCOME,
     ReceiptContent,
@@ -16,6 +15,7 @@ from accord.run.receipt import (
     outcome_of,
     receipt_content,
 )
+from accord.run.run import Run
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import stream_error
@@ -47,21 +47,21 @@ class TurnEndings:
         self._sign: Final = sign
         self._on_turn_ended: Final = on_turn_ended
 
-    async def end(self, shape: dict[str, Any], previous: str | None, live: LiveTurn, last: PacketBatch) -> None:
+    async def end(self, shape: dict[str, Any], previous: str | None, run: Run, last: PacketBatch) -> None:
         """End a turn of this process; `shape` is that of its request, `previous` the hash of a receipt."""
-        running, now = live.running, self._now()
+        now = self._now()
         messages = (
             []
-            if running.rejection is not None
-            else [ChatMessage.trusted(role=Role.USER, content=running.request.payload.query, timestamp=now)]
+            if run.rejection is not None
+            else [ChatMessage.trusted(role=Role.USER, content=run.request.payload.query, timestamp=now)]
         )
-        view, answer = await live.exact_view(last)
+        view, answer = await run.exact_view(last)
         if answer:
             messages.append(ChatMessage.trusted(role=Role.ASSISTANT, content=answer, timestamp=now))
-        state = TurnState.REFUSED if running.rejection is not None else STATE_BY_OUTCOME[outcome_of(running).status]
+        state = TurnState.REFUSED if run.rejection is not None else STATE_BY_OUTCOME[outcome_of(run).status]
         ending = TurnEnd(last, state, now, messages)
-        content = partial(receipt_content, running, view.adapter.report_json(), shape, now)
-        live.receipt = await self._seal_and_end(ending, content, previous)
+        content = partial(receipt_content, run, view.adapter.report_json(), shape, now)
+        run.receipt = await self._seal_and_end(ending, content, previous)
 
     async def interrupt(self, claimed: ClaimedTurn) -> bool:
         """End a turn whose process died, with an error; False if another process was faster.

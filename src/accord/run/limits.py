@@ -7,7 +7,7 @@ a backend's is not.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -149,13 +149,12 @@ class TurnTimer:
             self._watcher = asyncio.get_running_loop().create_future()
             await asyncio.wait((task, self._watcher), return_when=asyncio.FIRST_COMPLETED)
 
-    def wait(self, source: str, *, is_agent: bool = False, on_wait: Callable[[], None] | None = None) -> "Wait":
+    def wait(self, source: str, *, is_agent: bool = False) -> "Wait":
         """A wait for this source, to be used again and again: `await wait.upto(seconds, …)`.
 
-        If the source is the agent, its limit ends the turn, and its time can be paused. `on_wait` is called before
-        anything is really waited for.
+        If the source is the agent, its limit ends the turn, and its time can be paused.
         """
-        return Wait(self, source, is_agent=is_agent, on_wait=on_wait)
+        return Wait(self, source, is_agent=is_agent)
 
     def close(self) -> None:
         """Stop the timer: nothing is waited for any more."""
@@ -198,18 +197,15 @@ class TurnTimer:
 class Wait:
     """Waiting for one thing after another from the same source. Used by one task at a time."""
 
-    __slots__ = ("_ended", "_on_wait", "_paused_left_s", "_timer", "is_agent", "seconds", "source", "task", "until")
+    __slots__ = ("_ended", "_paused_left_s", "_timer", "is_agent", "seconds", "source", "task", "until")
 
-    def __init__(
-        self, timer: TurnTimer, source: str, *, is_agent: bool = False, on_wait: Callable[[], None] | None = None
-    ) -> None:
+    def __init__(self, timer: TurnTimer, source: str, *, is_agent: bool = False) -> None:
         self.source: Final = source
         self.is_agent: Final = is_agent
         self.seconds = 0.0
         self.until = 0.0
         self.task: asyncio.Task[Any] | None = None
         self._timer: Final = timer
-        self._on_wait: Final = on_wait
         self._ended: AccordError | None = None
         self._paused_left_s: float | None = None
 
@@ -235,8 +231,6 @@ class Wait:
 
     async def finish(self, seconds: float, pending: Pending[ResultT]) -> ResultT:
         """Wait for what `poll` has begun, as `upto` does. What comes after the limit does not count."""
-        if self._on_wait is not None:
-            self._on_wait()
         self.seconds = seconds
         ended, cancels_before = None, self._begin()
         try:

@@ -13,8 +13,8 @@ from accord.core.summarise import response_metrics
 from accord.errors import ErrorCode, RefusedError
 from accord.ports import SessionStore
 from accord.run.engine import Engine
-from accord.run.live import LiveTurn, stored_packets
-from accord.run.stored import StoredTurn
+from accord.run.run import Run, stored_packets
+from accord.run.stored import StoredRun
 from accord.run.views import Reader, View, ViewBatch
 from accord.wire.adaptation import AdaptationReport
 from accord.wire.packet import DeltaPacket, StreamPacket
@@ -34,7 +34,7 @@ class SessionReads:
         self.store: Final = store
 
     def read(
-        self, turn: LiveTurn | StoredTurn, after: int = 0, reader: Reader | None = None
+        self, turn: Run | StoredRun, after: int = 0, reader: Reader | None = None
     ) -> AsyncGenerator[ViewBatch, None]:
         """The packets of a turn after this number, to its end, in the view of this reader.
 
@@ -55,7 +55,7 @@ class SessionReads:
             async for batch in batches:
                 yield batch
 
-    async def collect(self, turn: LiveTurn | StoredTurn, reader: Reader | None = None) -> ServiceResponse:
+    async def collect(self, turn: Run | StoredRun, reader: Reader | None = None) -> ServiceResponse:
         """The whole answer of a turn; raises the error that ended its stream, if one did."""
         view = self._own_view(turn, reader)
         collected = await self.collect_output(turn, view)
@@ -63,8 +63,8 @@ class SessionReads:
             error = error_from_stream(collected.error)
             error.ended_turn = True
             raise error
-        if isinstance(turn, LiveTurn) and turn.receipt is not None:
-            request_id, receipt = turn.running.request.request_id, turn.receipt
+        if isinstance(turn, Run) and turn.receipt is not None:
+            request_id, receipt = turn.request.request_id, turn.receipt
         else:
             request_id, receipt = UUID(turn.request_id), from_json((await self._receipt_record(turn.request_id)).body)
         metrics = response_metrics(receipt)
@@ -77,9 +77,9 @@ class SessionReads:
             metrics=metrics,
         )
 
-    async def collect_output(self, turn: LiveTurn | StoredTurn, view: View | None = None) -> OutputCollector:
+    async def collect_output(self, turn: Run | StoredRun, view: View | None = None) -> OutputCollector:
         """Everything that a view has of a turn, once the turn is over."""
-        if view is None and isinstance(turn, LiveTurn):
+        if view is None and isinstance(turn, Run):
             return await turn.whole()
         collected = OutputCollector()
         async with aclosing(turn.read(0, view)) as batches:
@@ -88,11 +88,11 @@ class SessionReads:
                     collected.feed(StreamPacket.parse(record.body))
         return collected
 
-    async def report(self, turn: LiveTurn | StoredTurn, reader: Reader | None = None) -> AdaptationReport | None:
+    async def report(self, turn: Run | StoredRun, reader: Reader | None = None) -> AdaptationReport | None:
         """The adaptation report of a view, of a running turn as far as it goes; None if the turn has none."""
         view = self._own_view(turn, reader)
         if view is None:
-            if isinstance(turn, LiveTurn):
+            if isinstance(turn, Run):
                 return turn.view.adapter.report
             if turn.is_over:
                 return (await self.receipt(turn.request_id)).adaptation
@@ -114,7 +114,7 @@ class SessionReads:
                 packets += [packet for packet in parsed if not isinstance(packet, DeltaPacket)]
         return find_event(packets, item_id)
 
-    def _own_view(self, turn: LiveTurn | StoredTurn, reader: Reader | None) -> View | None:
+    def _own_view(self, turn: Run | StoredRun, reader: Reader | None) -> View | None:
         """The view of a reader; None if that is the one of the client that sent the request."""
         if reader is None or reader.declared == turn.record.capabilities:
             return None

@@ -28,8 +28,9 @@ from accord.ports import EvidenceSource
 from accord.run.admit import SentContent
 from accord.run.costs import total_cost
 from accord.run.dispatch import Dispatcher, WorkRecord
-from accord.run.engine import Engine, RunningTurn
 from accord.run.request_digest import request_digest
+from accord.run.run import Run
+from accord.run.states import MAKING
 from accord.wire.keys import MICRO
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.plan import Plan, Refusal
@@ -125,26 +126,26 @@ def record_candidates(decided: Plan | Refusal) -> list[CandidateRecord]:
 
 
 def receipt_content(
-    turn: RunningTurn, adaptation: dict[str, Any], shape: dict[str, Any], now: datetime, previous: str | None
+    run: Run, adaptation: dict[str, Any], shape: dict[str, Any], now: datetime, previous: str | None
 ) -> ReceiptContent:
-    """The receipt of a turn that is over, with the report on its client's view; `previous` is a receipt's hash.
+    """The receipt of a run that is over, with the report on its client's view; `previous` is a receipt's hash.
 
     `shape` comes from `record_request`.
     """
-    request, engine, permissions = turn.request, turn.engine, turn.permissions
+    request, engine, permissions = run.request, run.engine, run.permissions
     agent = _AGENTS.get_or_compute((engine.party,), (), lambda: _encode({"agent": engine.party.dump()}))
     client = {"assumed": adaptation["assumed"]}
     if "declared" in adaptation:
         client["declared"] = adaptation["declared"]
-    work = [work_content(record, engine.dispatcher) for record in turn.work]
-    plan_ms = round(sum([record.plan_ms for record in turn.work]), 3)
-    timings = {"plan_ms": to_int_if_whole(plan_ms), "total_ms": to_int_if_whole(turn.duration_ms)}
-    if turn.first_packet_ms is not None:
-        timings["first_packet_ms"] = to_int_if_whole(turn.first_packet_ms)
-    outcome = outcome_of(turn)
+    work = [work_content(record, engine.dispatcher) for record in run.work]
+    plan_ms = round(sum([record.plan_ms for record in run.work]), 3)
+    timings = {"plan_ms": to_int_if_whole(plan_ms), "total_ms": to_int_if_whole(run.duration_ms)}
+    if run.first_packet_ms is not None:
+        timings["first_packet_ms"] = to_int_if_whole(run.first_packet_ms)
+    outcome = outcome_of(run)
     members = {
         "version": RECEIPT_VERSION,
-        "request_id": turn.request_id,
+        "request_id": run.request_id,
         "session_id": request.context.session_id,
         "created_at": msgspec.to_builtins(now),  # the text of `isoformat`, with a Z, in a tenth of its time
         **({"previous": previous} if previous else {}),
@@ -152,7 +153,7 @@ def receipt_content(
         "parties": {**agent.members, "client": client},
         "work": [each.members for each in work],
         "adaptation": adaptation,
-        **turn.costs.members(),
+        **run.costs.members(),
         "timings": timings,
         "outcome": _DONE_MEMBERS if outcome is _DONE else outcome.dump(),
     }
@@ -224,13 +225,13 @@ def interrupted_content(
     return ReceiptContent(members, members)
 
 
-def describe_negotiation(engine: Engine, declared: ClientCapabilities | None) -> dict[str, Any]:
+def describe_negotiation(agent: AgentParty, declared: ClientCapabilities | None) -> dict[str, Any]:
     """What holds for a session: the content its agent accepts, and what its client is assumed to display."""
     client = profile_client(declared)
 
     def describe() -> dict[str, Any]:
         return {
-            "content": engine.party.accepts,
+            "content": agent.accepts,
             "client": {
                 "events": sorted(client.events),
                 "text": client.text.value,
@@ -239,14 +240,14 @@ def describe_negotiation(engine: Engine, declared: ClientCapabilities | None) ->
             },
         }
 
-    return _NEGOTIATED.get_or_compute((engine.party, client), (), describe)
+    return _NEGOTIATED.get_or_compute((agent, client), (), describe)
 
 
-def outcome_of(turn: RunningTurn) -> Outcome:
-    """How the turn ended."""
-    failure, sent = turn.failure, turn.agent_error
+def outcome_of(run: Run) -> Outcome:
+    """How a run ended."""
+    failure, sent = run.failure, run.agent_error
     if failure is None:
-        return _DONE if turn.is_complete else _UNREAD
+        return _UNREAD if run.state in MAKING else _DONE
     if sent is not None:  # with the agent's own code, whatever it is
         return Outcome(status=OutcomeStatus.FAILED, code=sent.code[:MAX_CODE_CHARS], message=sent.message)
     return _failed_outcome(failure)

@@ -8,7 +8,7 @@ from typing import Final
 
 from accord.errors import StoreConflictError, StoreError
 from accord.ports import PacketLog
-from accord.run.live import LiveTurn
+from accord.run.run import Run
 from accord.wire.session import TurnRecord
 
 LOG: Final = logging.getLogger("accord.run")
@@ -57,7 +57,7 @@ class UnwrittenEnds:
     """
 
     def __init__(self) -> None:
-        self._turns: Final[dict[str, LiveTurn]] = {}
+        self._turns: Final[dict[str, Run]] = {}
         self._retrying: asyncio.Task[None] | None = None
 
     def __iter__(self) -> Iterator[str]:
@@ -66,7 +66,7 @@ class UnwrittenEnds:
     def __len__(self) -> int:
         return len(self._turns)
 
-    def add(self, turn: LiveTurn) -> None:
+    def add(self, turn: Run) -> None:
         """Keep trying to write the end of this turn."""
         self._turns[turn.request_id] = turn
         if self._retrying is None or self._retrying.done():

@@ -36,18 +36,18 @@ from accord.run.budgets import Budgets
 from accord.run.costs import RunCosts, queued_body, queued_payer
 from accord.run.dispatch import Dispatcher
 from accord.run.endings import TurnEnded, TurnEndings
-from accord.run.engine import Engine, RunningTurn
+from accord.run.engine import Engine
 from accord.run.followers import Follower, Followers
 from accord.run.heartbeat import BEATS_PER_LEASE, HeartbeatThread, OutageGuard
-from accord.run.live import PAGE, LiveTurn, stored_packets
 from accord.run.packet_log import StoreLog
 from accord.run.reads import NO_RECEIPT, SessionReads
 from accord.run.receipt import describe_negotiation, record_request
 from accord.run.recovery import UnwrittenEnds, fence_when_possible, try_each
 from accord.run.request_digest import is_same_request
 from accord.run.rules import Links, SessionRules, foreign_session_error, new_turn
+from accord.run.run import PAGE, Run, stored_packets
 from accord.run.states import RunState
-from accord.run.stored import StoredTurn
+from accord.run.stored import StoredRun
 from accord.wire.keys import Payer
 from accord.wire.problem import error_from_stream, stream_error
 from accord.wire.queue_messages import CANCEL_TOPIC
@@ -116,7 +116,7 @@ class Sessions(SessionReads):
         self._outages: Final = OutageGuard(self._rules.lease_s)
         self._claims = 0
         """How many claims the store has not answered yet."""
-        self._live: Final[dict[str, LiveTurn]] = {}
+        self._live: Final[dict[str, Run]] = {}
         self._unwritten: Final = UnwrittenEnds()
         self._timer: asyncio.TimerHandle | None = None
         self._polling: asyncio.Task[None] | None = None
@@ -161,7 +161,7 @@ class Sessions(SessionReads):
         on_start: Callable[[], None] | None = None,
         trace: str | None = None,
         payer: Payer | None = None,
-    ) -> LiveTurn | StoredTurn:
+    ) -> Run | StoredRun:
         """The turn of this request, begun now unless its id is known; raises `RefusedError` if it may not run.
 
         `sent` is the content as the client sent it, if the request does not hold it; with `keep_prompt` it is stored.
@@ -194,15 +194,18 @@ class Sessions(SessionReads):
             if start.existing is not None:
                 existing = self._live.get(record.request_id) or self._stored_turn(start.existing)
                 return await self._join(existing, record, request, refused)  # one that runs is paid for already
-            running = RunningTurn(engine, request, start.history, permits, rejection, costs=costs, streams=streams)
+            run = Run(
+                engine, request, start.history, permits=permits, rejection=rejection, costs=costs, streams=streams
+            )
             if on_start is not None:
                 on_start()
-            live, has_begun = self._run(running, shape, record, start.last_receipt_hash), True
+            self._start(run, shape, record, start.last_receipt_hash)
+            has_begun = True
         finally:
             self._beginning.remove(record.request_id)
             if not has_begun:
                 costs.settle()
-        return await self._join(live, record, request, rejection) if rejection is not None else live
+        return await self._join(run, record, request, rejection) if rejection is not None else run
 
     def _admit(
         self, request: ServiceRequest, sent: SentContent | None, payer: Payer
@@ -217,29 +220,29 @@ class Sessions(SessionReads):
         return engine, engine.admission.decide(request, sent, payer.backends)
 
     async def _join(
-        self, turn: LiveTurn | StoredTurn, record: TurnRecord, request: ServiceRequest, rejection: Rejection | None
-    ) -> LiveTurn | StoredTurn:
+        self, turn: Run | StoredRun, record: TurnRecord, request: ServiceRequest, rejection: Rejection | None
+    ) -> Run | StoredRun:
         """The turn that this request already has; raises its error if it was refused."""
         known = turn.record
         if known.owner != record.owner:
             raise RefusedError(NO_REQUEST, ErrorCode.NOT_FOUND, {})  # as for every access to another user's request
         if known.session_id != record.session_id or not is_same_request(known, record.request_digest, request.payload):
             raise RefusedError(USED_BEFORE, ErrorCode.REQUEST_CONFLICT, {"request_id": record.request_id})
-        if rejection is not None and isinstance(turn, StoredTurn) and not turn.is_over:
+        if rejection is not None and isinstance(turn, StoredRun) and not turn.is_over:
             await self.collect_output(turn)  # another process refuses it right now, and has not stored that yet
         await self.raise_if_refused(turn)
         return turn
 
-    async def raise_if_refused(self, turn: LiveTurn | StoredTurn) -> None:
+    async def raise_if_refused(self, turn: Run | StoredRun) -> None:
         """Raise the error of a turn that was not admitted, once its receipt is stored."""
-        if isinstance(turn, LiveTurn):
-            if turn.running.rejection is not None:
+        if isinstance(turn, Run):
+            if turn.rejection is not None:
                 await turn.whole()
-                raise turn.running.rejection.error
+                raise turn.rejection.error
         elif turn.record.state is TurnState.REFUSED:
             raise error_from_stream((await self.collect_output(turn)).error or stream_error(StoreError(NO_RECEIPT)))
 
-    async def find(self, request_id: str, owner: str | None) -> LiveTurn | StoredTurn | None:
+    async def find(self, request_id: str, owner: str | None) -> Run | StoredRun | None:
         """The turn of this id, if it belongs to this owner; an owner of None may see every turn."""
         found = self._live.get(request_id)
         if found is None:
@@ -249,9 +252,9 @@ class Sessions(SessionReads):
             found = self._live.get(request_id) or self._stored_turn(record)
         return found if owner in (None, found.record.owner) else None
 
-    async def cancel(self, turn: LiveTurn | StoredTurn) -> bool:
+    async def cancel(self, turn: Run | StoredRun) -> bool:
         """Stop a turn; False if it is over. In another process it stops within `CANCEL_POLL_S`."""
-        if isinstance(turn, LiveTurn) and not turn.is_over:
+        if isinstance(turn, Run) and not turn.is_over:
             return turn.cancel()
         if not await self.store.request_cancel(turn.request_id):
             return False
@@ -288,7 +291,7 @@ class Sessions(SessionReads):
             self._timer.cancel()
             self._timer = None
 
-    async def _put_back(self, turns: Sequence[LiveTurn]) -> None:
+    async def _put_back(self, turns: Sequence[Run]) -> None:
         for turn in turns:
             try:
                 is_queued = isinstance(self.store, QueueStore) and await self.store.queue_again(turn.record)
@@ -296,7 +299,7 @@ class Sessions(SessionReads):
                 continue  # other processes find it when the lease of this one is over
             self._counts.restarted += is_queued
             if is_queued and self._queue is not None:
-                self._queue.announce(turn.running.engine.agent.name, turn.request_id)
+                self._queue.announce(turn.engine.agent.name, turn.request_id)
 
     async def recover(self) -> int:
         """Take care of turns of dead processes, and of rows of this process without a running turn; returns how many.
@@ -359,7 +362,7 @@ class Sessions(SessionReads):
         finally:
             self._claims -= 1
 
-    async def run_claimed(self, claimed: ClaimedTurn) -> LiveTurn:
+    async def run_claimed(self, claimed: ClaimedTurn) -> Run:
         """Run a turn that `claim` returned; raises `StoreError` if what was sent of it before cannot be read."""
         turn, work = claimed.turn, claimed.work
         try:
@@ -372,12 +375,13 @@ class Sessions(SessionReads):
             sent, unstored = await self._sent_before(turn) if turn.epoch > 1 else ([], ())
             engine = self.engines[work.agent]
             costs = RunCosts(self._budgets, queued_payer(work.request, request), engine.dispatcher)
-            running = RunningTurn(engine, request, claimed.history, costs=costs, streams=work.streams)
+            run = Run(engine, request, claimed.history, costs=costs, streams=work.streams)
             if claimed.is_cancelled:
-                running.cancel()
+                run.cancel()
             shape, last_hash = record_request(request.payload), claimed.last_receipt_hash
             may_restart = work.may_restart
-            return self._run(running, shape, turn, last_hash, sent=sent, unstored=unstored, may_restart=may_restart)
+            self._start(run, shape, turn, last_hash, sent=sent, unstored=unstored, may_restart=may_restart)
+            return run
         finally:
             self._beginning.remove(turn.request_id)
 
@@ -400,7 +404,7 @@ class Sessions(SessionReads):
         request: ServiceRequest,
         record: TurnRecord,
         work: QueuedWork,
-    ) -> LiveTurn | StoredTurn:
+    ) -> Run | StoredRun:
         """Have a worker run this turn, unless its id is known."""
         assert isinstance(self.store, QueueStore)  # noqa: S101 - checked when the service is built
         # Followed first: a worker may be faster than the answer of the store.
@@ -425,8 +429,8 @@ class Sessions(SessionReads):
         queue.announce(work.agent, record.request_id)
         return self._stored_turn(record, follower)
 
-    def _stored_turn(self, record: TurnRecord, follower: Follower | None = None) -> StoredTurn:
-        return StoredTurn(
+    def _stored_turn(self, record: TurnRecord, follower: Follower | None = None) -> StoredRun:
+        return StoredRun(
             self.store,
             record,
             log=self._log,
@@ -443,7 +447,7 @@ class Sessions(SessionReads):
             owner=record.owner,
             agent=engine.agent.name,
             capabilities=declared,
-            negotiated=describe_negotiation(engine, declared),
+            negotiated=describe_negotiation(engine.party, declared),
             created_at=record.created_at,
             updated_at=record.created_at,
         )
@@ -463,9 +467,9 @@ class Sessions(SessionReads):
         except StoreConflictError:
             raise foreign_session_error() from None
 
-    def _run(  # noqa: PLR0913 - the turn, and what came before it
+    def _start(  # noqa: PLR0913 - the turn, and what came before it
         self,
-        running: RunningTurn,
+        run: Run,
         shape: dict[str, Any],
         record: TurnRecord,
         last_receipt_hash: str | None,
@@ -473,9 +477,9 @@ class Sessions(SessionReads):
         sent: Sequence[PacketRecord] = (),
         unstored: Sequence[str] = (),
         may_restart: bool = False,
-    ) -> LiveTurn:
-        live = self._live[record.request_id] = LiveTurn(
-            running,
+    ) -> None:
+        self._live[record.request_id] = run
+        run.start(
             record,
             self.store,
             log=self._log.open_turn(record, len(sent), unstored),
@@ -489,9 +493,8 @@ class Sessions(SessionReads):
         self._heartbeat.start()
         if self._timer is None:
             self._poll_later()
-        return live
 
-    def _forget(self, turn: LiveTurn) -> None:
+    def _forget(self, turn: Run) -> None:
         # After an outage of the store, this process may have been given its own turn once more, under a new epoch.
         if self._live.get(turn.request_id) is turn:
             del self._live[turn.request_id]

@@ -34,16 +34,11 @@ class RunState(StrEnum):
     LOST = "lost"
     """The store does not have its end, or has the end that another process has written."""
 
-    @property
-    def can_stop(self) -> bool:
-        """Whether it can be cancelled or released: its packets are not all made."""
-        return self is RunState.ADMITTED or self is RunState.RUNNING
 
-    @property
-    def is_over(self) -> bool:
-        """Whether this process is done with it, but for an end that the store may take later."""
-        return not self.can_stop and self is not RunState.ENDING
-
+MAKING: Final = (RunState.ADMITTED, RunState.RUNNING)
+"""The states in which packets are made; it can be cancelled and released."""
+OVER: Final = (RunState.ENDED, RunState.REFUSED, RunState.RELEASED, RunState.LOST)
+"""The states in which this process is done with it, but for an end that the store may take later."""
 
 TRANSITIONS: Final[Mapping[tuple[RunState, RunState], str]] = MappingProxyType(
     {
@@ -55,8 +50,8 @@ TRANSITIONS: Final[Mapping[tuple[RunState, RunState], str]] = MappingProxyType(
         (RunState.ENDING, RunState.ENDED): "the end is stored",
         (RunState.ENDING, RunState.REFUSED): "the refusal is stored",
         (RunState.ENDING, RunState.LOST): "the store fails, or another process was faster",
-        (RunState.LOST, RunState.ENDED): "the end is stored after all",
-        (RunState.LOST, RunState.REFUSED): "the refusal is stored after all",
+        (RunState.LOST, RunState.ENDED): "the end is stored",
+        (RunState.LOST, RunState.REFUSED): "the refusal is stored",
     }
 )
 """Every transition, and when it happens. Any other one does not: a run that is ending can no longer be released."""

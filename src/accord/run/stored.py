@@ -9,7 +9,7 @@ from weakref import finalize
 from accord.errors import StoreError
 from accord.ports import PacketLog, SessionStore, TurnNews
 from accord.run.followers import Follower, Followers
-from accord.run.live import PAGE
+from accord.run.run import PAGE
 from accord.run.views import View, ViewBatch
 from accord.wire.session import PacketRecord, TurnRecord, TurnState
 
@@ -18,7 +18,7 @@ MARKS_PER_GRACE: Final = 3
 """How many read marks are written in a grace period of an unread turn, so that one late mark does not end it."""
 
 
-class StoredTurn:
+class StoredRun:
     """A turn that this process does not run. One with a `follower` was just queued, and has no packets yet."""
 
     def __init__(  # noqa: PLR0913 - where its packets come from, and how they are shown

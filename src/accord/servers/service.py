@@ -16,7 +16,7 @@ from accord.config import ServerConfig
 from accord.core.receipt import VerifySignature
 from accord.errors import ErrorCode, RefusedError
 from accord.ports import Store
-from accord.run import LiveTurn, SentContent, Sessions, StoredTurn
+from accord.run import Run, SentContent, Sessions, StoredRun
 from accord.run.budgets import Budgets
 from accord.run.call_log import CallLog
 from accord.run.model_calls import ModelCallsRef
@@ -175,7 +175,7 @@ async def begin_turn(  # noqa: PLR0913 - the caller, the request, and how it is 
     streams: bool = True,
     on_start: Callable[[], None] | None = None,
     trace: str | None = None,
-) -> LiveTurn | StoredTurn:
+) -> Run | StoredRun:
     """Start the turn of this request, or return the one that was started before; raises `RefusedError`.
 
     Checks what concerns the caller. Whether the request itself is acceptable is decided by the engine. For the last
@@ -194,7 +194,7 @@ async def begin_turn(  # noqa: PLR0913 - the caller, the request, and how it is 
         turn = await service.sessions.begin(
             request, sent=sent, streams=streams, on_start=on_start, trace=trace, payer=payer
         )
-        if isinstance(turn, LiveTurn) and not turn.is_over:
+        if isinstance(turn, Run) and not turn.is_over:
             end = running.pop_all().close
             turn.task.add_done_callback(lambda _: end())
     return turn

@@ -12,7 +12,7 @@ import trustme
 from accord.apis.failure import EndpointError, Failure
 from accord.backends.model import ModelBackend
 from accord.backends.upstream_aiohttp import find_target
-from accord.run import RunningTurn
+from accord.run import Run
 from accord.wire.packet import StreamPacket
 from accord.wire.work import TextPiece
 from tests.backends.models.proxy_server import ForwardingProxy
@@ -133,7 +133,7 @@ def test_a_netrc_file_does_not_replace_the_key(transport: str, monkeypatch: pyte
     assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
 
 
-def fallen_back(transport: str, *servers: FaultyServer) -> tuple[RunningTurn, list[StreamPacket]]:
+def fallen_back(transport: str, *servers: FaultyServer) -> tuple[Run, list[StreamPacket]]:
     """A turn on two backends, the first of them preferred."""
     backends = [
         model(server.url, transport, name=name) for server, name in zip(servers, ("first", "second"), strict=True)

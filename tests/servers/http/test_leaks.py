@@ -12,7 +12,7 @@ import pytest
 from accord.agent import Agent, Turn, Yielded
 from accord.errors import ERROR_FACTS, ErrorCode, StoreError
 from accord.ports import PacketBatch, TurnEnd, TurnStart
-from accord.run.live import NOT_STORED
+from accord.run.run import NOT_STORED
 from accord.servers.http.app import Application
 from accord.servers.service import Caller, Headers, Service
 from accord.stores.memory import MemoryStore

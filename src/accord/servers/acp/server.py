@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 
 from accord.core.rpc import RpcNotification, RpcRequest
 from accord.errors import InvalidMessageError, Problem, RpcCode
-from accord.run import LiveTurn, Sessions, StoredTurn
+from accord.run import Run, Sessions, StoredRun
 from accord.servers.acp.messages import (
     ITEM_METHOD,
     STABLE,
@@ -274,7 +274,7 @@ class AcpServer:
 
     async def _begin_turn(
         self, session: OpenSession, params: PromptParams, request_id: UUID, permissions: TurnPermissions
-    ) -> LiveTurn | StoredTurn:
+    ) -> Run | StoredRun:
         """Begin the turn of a prompt; raises the error of one that is refused. What is refused is not decided here."""
         handshake = self._handshake
         prompt = parse_prompt(params.prompt, handshake.version if handshake else STABLE)
@@ -288,9 +288,7 @@ class AcpServer:
             session.prompt.set_turn(turn)
         return turn
 
-    async def _send_updates(
-        self, updates: TurnUpdates, turn: LiveTurn | StoredTurn, permissions: TurnPermissions
-    ) -> None:
+    async def _send_updates(self, updates: TurnUpdates, turn: Run | StoredRun, permissions: TurnPermissions) -> None:
         permissions.mark_sent(0)
         try:
             async with aclosing(self._sessions.read(turn)) as batches:
@@ -306,7 +304,7 @@ class AcpServer:
         session: OpenSession,
         params: PromptParams,
         updates: TurnUpdates,
-        turn: LiveTurn | StoredTurn,
+        turn: Run | StoredRun,
         permissions: TurnPermissions,
     ) -> None:
         failure: RpcError | None = None

@@ -14,7 +14,7 @@ import msgspec
 
 from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError, RpcCode
 from accord.ports import SessionStore
-from accord.run import LiveTurn, Sessions, StoredTurn
+from accord.run import Run, Sessions, StoredRun
 from accord.stdio import RpcError
 from accord.wire.acp.session import ListSessionsRequest, ListSessionsResponse, SessionInfo, SessionRequest
 from accord.wire.conversation import ChatMessage, Role
@@ -87,7 +87,7 @@ class RunningPrompt:
 
     def __init__(self) -> None:
         self.ended: Final = asyncio.Event()
-        self._turn: LiveTurn | StoredTurn | None = None
+        self._turn: Run | StoredRun | None = None
         self._is_cancelled = False
 
     @property
@@ -95,7 +95,7 @@ class RunningPrompt:
         """The id of its turn in the store, if the turn has begun."""
         return [] if self._turn is None else [self._turn.request_id]
 
-    def set_turn(self, turn: LiveTurn | StoredTurn) -> None:
+    def set_turn(self, turn: Run | StoredRun) -> None:
         """Note that its turn has begun; a cancellation that came earlier takes effect now."""
         self._turn = turn
         if self._is_cancelled:
@@ -105,7 +105,7 @@ class RunningPrompt:
         """Cancel the turn, or mark it to be cancelled when it begins."""
         self._is_cancelled = True
         # Only a live turn runs in this process.
-        if isinstance(self._turn, LiveTurn):
+        if isinstance(self._turn, Run):
             self._turn.cancel()
 
 

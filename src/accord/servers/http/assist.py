@@ -12,7 +12,7 @@ from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
 from accord.errors import ErrorCode, RefusedError, StoreError
-from accord.run import LiveTurn, Reader, StoredTurn, ViewBatch
+from accord.run import Reader, Run, StoredRun, ViewBatch
 from accord.servers.http.body import read_body, read_request
 from accord.servers.http.exchange import (
     EVENT_STREAM,
@@ -87,7 +87,7 @@ def assist_endpoint(service: Service) -> HttpEndpoint:
 async def answer_turn(  # noqa: PLR0913 - a turn, and how much of it is sent in which form
     service: Service,
     exchange: Exchange,
-    turn: LiveTurn | StoredTurn,
+    turn: Run | StoredRun,
     after: int | None,
     *,
     reader: Reader | None = None,

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from accord.core.receipt import canonical_object
 from accord.errors import ErrorCode, RefusedError
-from accord.run import LiveTurn, StoredTurn
+from accord.run import Run, StoredRun
 from accord.run.chain import verify_chain
 from accord.run.sessions import NO_REQUEST
 from accord.servers.http.assist import answer_turn, parse_last_event_id
@@ -89,7 +89,7 @@ class RequestEndpoints:
             raise not_found_error("This turn has not ended yet and has no receipt; try again later")
         return record
 
-    async def _find_turn(self, exchange: Exchange) -> LiveTurn | StoredTurn:
+    async def _find_turn(self, exchange: Exchange) -> Run | StoredRun:
         exchange.request_id = parse_request_id(exchange.path_parameter("request_id"))
         return await find_turn(self._service, exchange.request_id, exchange.caller)
 
@@ -102,7 +102,7 @@ def parse_request_id(text: str) -> str:
         raise not_found_error(NO_REQUEST) from None
 
 
-async def find_turn(service: Service, request_id: str, caller: Caller) -> LiveTurn | StoredTurn:
+async def find_turn(service: Service, request_id: str, caller: Caller) -> Run | StoredRun:
     """The caller's turn of this id; raises `RefusedError` if there is none."""
     if service.call_log is not None:
         await service.call_log.stored(request_id)
@@ -112,7 +112,7 @@ async def find_turn(service: Service, request_id: str, caller: Caller) -> LiveTu
     return turn
 
 
-async def cancel_turn(service: Service, turn: LiveTurn | StoredTurn) -> None:
+async def cancel_turn(service: Service, turn: Run | StoredRun) -> None:
     """Cancel this turn; raises `RefusedError` if it has already ended."""
     if not await service.sessions.cancel(turn):
         message = "This turn has already ended and cannot be cancelled"

@@ -16,7 +16,7 @@ from pydantic import Field
 from pydantic_core import from_json
 
 from accord.errors import AccordError, ErrorCode, InvalidMessageError, RefusedError
-from accord.run import LiveTurn, Reader, StoredTurn
+from accord.run import Reader, Run, StoredRun
 from accord.servers.http.assist import MAX_ID
 from accord.servers.http.body import read_request, too_large
 from accord.servers.http.exchange import (
@@ -183,7 +183,7 @@ class _WebSocketConnection:
             message = f"This connection already reads {MAX_TURNS} turns, which is the limit; open another connection"
             raise RefusedError(message, ErrorCode.UNAVAILABLE, {})
 
-    def _start_reader(self, turn: LiveTurn | StoredTurn, after: int, reader: Reader | None = None) -> None:
+    def _start_reader(self, turn: Run | StoredRun, after: int, reader: Reader | None = None) -> None:
         """Send the packets of this turn as they come; a turn that is being sent already is not sent twice."""
         if turn.request_id in self._readers:
             if reader is None:
@@ -194,7 +194,7 @@ class _WebSocketConnection:
         self._readers[turn.request_id] = task
         task.add_done_callback(lambda _: self._readers.pop(turn.request_id, None))
 
-    async def _send_packets(self, turn: LiveTurn | StoredTurn, after: int, reader: Reader | None) -> None:
+    async def _send_packets(self, turn: Run | StoredRun, after: int, reader: Reader | None) -> None:
         # `serve`, which waits for the next frame, notices the disconnect.
         with suppress(ClientGoneError):
             try:

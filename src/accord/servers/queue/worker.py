@@ -15,7 +15,7 @@ from typing import Any, Final
 from accord.config import ServerConfig
 from accord.errors import AccordError, StoreError
 from accord.ports import ClaimedTurn, WorkItem, WorkQueue
-from accord.run import LiveTurn, Sessions
+from accord.run import Run, Sessions
 from accord.servers.http.body import read_request
 from accord.servers.observability import REQUEST_ID, continuing_trace
 from accord.wire.request import Identity, ServiceRequest
@@ -188,7 +188,7 @@ class Worker:
         context: Any = nullcontext() if trace is None else continuing_trace([(b"traceparent", trace.encode())])
         try:
             with context:
-                live: LiveTurn = await self._sessions.run_claimed(claimed)
+                live: Run = await self._sessions.run_claimed(claimed)
         except AccordError as error:
             # The row of the turn is this process's and no turn runs for it: `recover` restarts or ends it.
             LOG.warning("A turn cannot be run now: %s", error.message)

@@ -20,7 +20,7 @@ OPENING_CATEGORIES: Final = frozenset({"Ps", "Pi"})
 QUOTES: Final = "\"'"
 
 
-class Run(NamedTuple):
+class DelimiterRun(NamedTuple):
     """What a run of delimiters may do; the lenient rules apply only if the strict ones find no partner."""
 
     opens: bool
@@ -29,7 +29,7 @@ class Run(NamedTuple):
     lenient_closes: bool = False
 
 
-INERT: Final = Run(opens=False, closes=False)
+INERT: Final = DelimiterRun(opens=False, closes=False)
 
 WORD, BLANK, PUNCTUATION = 0, 1, 2
 
@@ -44,7 +44,7 @@ def classify_char(char: str) -> int:
 ASCII_CLASSES: Final[Mapping[str, int]] = {chr(code): classify_char(chr(code)) for code in range(128)}
 
 
-def classify_run(mark: str, width: int, before: str, after: str) -> Run:
+def classify_run(mark: str, width: int, before: str, after: str) -> DelimiterRun:
     """Return what a run of `width` times `mark` between two characters may do; a line's edge counts as a blank."""
     class_before = ASCII_CLASSES[before] if before in ASCII_CLASSES else classify_char(before)
     class_after = ASCII_CLASSES[after] if after in ASCII_CLASSES else classify_char(after)
@@ -52,11 +52,11 @@ def classify_run(mark: str, width: int, before: str, after: str) -> Run:
     left = class_after == WORD or (punct_after and class_before != WORD)
     right = class_before == WORD or (punct_before and class_after != WORD)
     if mark == "_":
-        return Run(left and (not right or punct_before), right and (not left or punct_after))
+        return DelimiterRun(left and (not right or punct_before), right and (not left or punct_after))
     if class_before == BLANK or class_after == BLANK:
-        return Run(left, right)
+        return DelimiterRun(left, right)
     if class_before == WORD == class_after and (before.isdigit() or after.isdigit()):
-        return Run(opens=False, closes=False, lenient_closes=True)
+        return DelimiterRun(opens=False, closes=False, lenient_closes=True)
     outside_needs_no_blank = width > 1
     lenient_opens = (
         not left
@@ -69,7 +69,7 @@ def classify_run(mark: str, width: int, before: str, after: str) -> Run:
         and (outside_needs_no_blank or after >= FIRST_SCRIPT_WITHOUT_BLANKS)
         and category(before) not in OPENING_CATEGORIES
     )
-    return Run(left, right, lenient_opens, lenient_closes)
+    return DelimiterRun(left, right, lenient_opens, lenient_closes)
 
 
 REMOVED: Final = "\0"
