@@ -55,12 +55,12 @@ class TurnEndings:
             if run.rejection is not None
             else [ChatMessage.trusted(role=Role.USER, content=run.request.payload.query, timestamp=now)]
         )
-        view, answer = await run.exact_view(last)
+        report, answer = await run.adaptation(last)
         if answer:
             messages.append(ChatMessage.trusted(role=Role.ASSISTANT, content=answer, timestamp=now))
         state = TurnState.REFUSED if run.rejection is not None else STATE_BY_OUTCOME[outcome_of(run).status]
         ending = TurnEnd(last, state, now, messages)
-        content = partial(receipt_content, run, view.adapter.report_json(), shape, now)
+        content = partial(receipt_content, run, report, shape, now)
         run.receipt = await self._seal_and_end(ending, content, previous)
 
     async def interrupt(self, claimed: ClaimedTurn) -> bool:

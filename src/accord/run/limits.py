@@ -97,7 +97,11 @@ class TurnTimer:
     def start(self, turn_s: float) -> None:
         """Begin the time of the whole turn."""
         self._turn_s, self._deadline = turn_s, asyncio.get_running_loop().time() + turn_s
-        self._set_timer(self._deadline)
+
+    def arm(self) -> None:
+        """Have the time of the turn watched while something is awaited that is not waited for here."""
+        if self._timer is None:
+            self._set_timer(self._deadline)
 
     @contextmanager
     def paused(self) -> Generator[None]:
@@ -146,8 +150,9 @@ class TurnTimer:
     async def until_over(self, task: asyncio.Task[None]) -> None:
         """Wait until the turn is over or this task has ended."""
         if self.over is None and not task.done():
-            self._watcher = asyncio.get_running_loop().create_future()
-            await asyncio.wait((task, self._watcher), return_when=asyncio.FIRST_COMPLETED)
+            watcher = self._watcher = asyncio.get_running_loop().create_future()
+            task.add_done_callback(lambda _: watcher.done() or watcher.set_result(None))
+            await watcher
 
     def wait(self, source: str, *, is_agent: bool = False) -> "Wait":
         """A wait for this source, to be used again and again: `await wait.upto(seconds, …)`.
@@ -168,9 +173,9 @@ class TurnTimer:
         self._waits.append(wait)
         if self._pauses:
             wait.pause(wait.seconds)
-        timer = self._timer
-        if timer is None or wait.until < timer.when():
-            self._set_timer(wait.until)
+        timer, until = self._timer, min(wait.until, self._deadline)
+        if timer is None or until < timer.when():
+            self._set_timer(until)
 
     def unwatch(self, wait: "Wait") -> None:
         """Remove a wait that has ended."""

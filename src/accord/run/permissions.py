@@ -31,14 +31,14 @@ class _OpenRequest:
 class Permissions:
     """The permission requests of one turn. `packets_made` is how many packets the turn has made so far."""
 
-    __slots__ = ("_clock", "_is_over", "_permits", "_requests", "_timer", "_waiting", "packets_made")
+    __slots__ = ("_clock", "_is_over", "_permits", "_timer", "_waiting", "packets_made", "requests")
 
     def __init__(self, permits: PermissionChannel | None, timer: TurnTimer, clock: Clock) -> None:
         self.packets_made = 0
         self._permits: Final = permits
         self._timer: Final = timer
         self._clock: Final = clock
-        self._requests: Final[list[_OpenRequest]] = []
+        self.requests: Final[list[_OpenRequest]] = []
         self._waiting: Final[set[asyncio.Task[Permission]]] = set()
         self._is_over = False
 
@@ -48,7 +48,7 @@ class Permissions:
         if self._is_over:
             return ENDED
         request = _OpenRequest(question, self.packets_made, self._clock.monotonic())
-        self._requests.append(request)
+        self.requests.append(request)
         if self._permits is None:
             request.answer = CANNOT_ASK
             return CANNOT_ASK
@@ -61,11 +61,6 @@ class Permissions:
             self._waiting.discard(waiting)
             request.waited_s = max(0.0, self._clock.monotonic() - request.began_at)
         return request.answer
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a request has no answer yet."""
-        return bool(self._waiting)
 
     def records(self) -> Sequence[PermissionRecord]:
         """Each request with its answer, for the receipt."""
@@ -80,7 +75,7 @@ class Permissions:
                 tool_call_id=request.question.call.tool_call_id,
                 after=request.after,
             )
-            for request in self._requests
+            for request in self.requests
         ]
 
     async def close(self) -> None:

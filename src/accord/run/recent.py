@@ -1,10 +1,13 @@
-"""The last packets of a running turn, and its readers."""
+"""The last packets of a run, its readers, and the view that most of them share."""
 
 from collections import deque
 from collections.abc import Sequence
 from itertools import count
 from typing import Final
 
+from accord.core.output.packets import OutputCollector
+from accord.run.views import View
+from accord.wire.packet import StreamPacket, make_delta
 from accord.wire.session import PacketRecord
 
 RECENT: Final = 128
@@ -48,6 +51,13 @@ class RecentPackets:
         self._packets.clear()
         self._bytes = 0
 
+    def copy(self) -> "RecentPackets":
+        """The same packets, for those to come to differ."""
+        copied = RecentPackets()
+        copied.last_seq = self.last_seq - len(self._packets)
+        copied.add([record.body for record in self._packets], are_read=True)
+        return copied
+
     def after(self, seq: int) -> Sequence[PacketRecord] | None:
         """The packets after this number; None if they are not all here."""
         if seq >= self.last_seq:
@@ -55,3 +65,35 @@ class RecentPackets:
         if not self._packets or self._packets[0].seq > seq + 1:
             return None
         return [record for record in self._packets if record.seq > seq]
+
+
+class SharedView:
+    """The view of the client that sent the request, made once for all who read in it. Feed it every packet, in order.
+
+    It may begin after some text that is the same in it: the `texts` of the agent so far, of which those of `unstored`
+    are not in `stored` yet.
+    """
+
+    __slots__ = ("_unpublished", "collected", "recent", "view")
+
+    def __init__(self, view: View, texts: Sequence[str], stored: RecentPackets, unstored: Sequence[str]) -> None:
+        self.view: Final = view
+        self.collected: Final = OutputCollector(texts)
+        self.recent: Final = stored.copy()
+        self._unpublished: Final = deque(enumerate(unstored, stored.last_seq + 1))
+        """Packets of the view, each with the number of the packet that has to be stored first."""
+        for text in texts:
+            view.feed(make_delta({"p": text}))
+
+    def add(self, number: int, packet: StreamPacket, body: str, adapted: Sequence[StreamPacket] | None = None) -> None:
+        """Adapt the packet of this number, to be published once it is stored; or take it as it was `adapted`."""
+        for each in self.view.feed(packet) if adapted is None else adapted:
+            self.collected.feed(each)
+            self._unpublished.append((number, body if each is packet else each.to_json()))
+
+    def publish(self, last_seq: int, *, are_read: bool) -> None:
+        """Give the readers what was made of the packets up to this one."""
+        viewed: list[str] = []
+        while self._unpublished and self._unpublished[0][0] <= last_seq:
+            viewed.append(self._unpublished.popleft()[1])
+        self.recent.add(viewed, are_read=are_read)

@@ -12,9 +12,8 @@ came back, in this process or in another one. Backends and images are known as P
 """
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from math import inf
 from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from accord.agent import Turn, UserFacingError
 from accord.agent_tasks import context_of_run
 from accord.backends.upstream import CALLER
+from accord.core.output.adapter import passes_text, text_report
 from accord.core.output.packets import OutputCollector, PacketOrder, StreamStage
 from accord.core.output.replay import ReplayFilter
 from accord.core.sizes import TurnSize, split_deltas
@@ -45,7 +45,7 @@ from accord.run.costs import RunCosts
 from accord.run.dispatch import TurnQuestions, WorkRecord
 from accord.run.limits import NOTHING_MORE, Ready, TurnTimer
 from accord.run.permissions import Permissions
-from accord.run.recent import LiveReader, RecentPackets
+from accord.run.recent import LiveReader, RecentPackets, SharedView
 from accord.run.states import MAKING, OVER, TRANSITIONS, RunState
 from accord.run.views import View, ViewBatch
 from accord.wire.agent_work import PermissionRecord
@@ -107,8 +107,6 @@ class Run:
     record: TurnRecord
     task: asyncio.Task[None]
     """Done once it is over."""
-    view: View
-    """The view of the client that sent the request."""
     receipt: Mapping[str, Any] | None = None
     may_restart = False
     """Whether another process may run it again, from its start."""
@@ -167,7 +165,6 @@ class Run:
         """Run it in tasks of its own. What `sent` holds was sent by a process that ran it before."""
         self.record = record
         self.may_restart = may_restart
-        self.view = new_view()
         self._new_view = new_view
         self._store = store
         self._log = log
@@ -176,19 +173,19 @@ class Run:
         self._broken: AccordError | None = None
         """Why packets could not be stored: what follows them is not sent."""
         self._last: PacketBatch | None = None
-        self._collected = OutputCollector()
         self._texts: list[str] = []
+        """Every text of the agent: the only place that keeps the answer."""
         self._is_view_exact = True
         """False once the store may have other packets than those that the view was made of."""
         self._made = 0
         self._pending: list[str] = []
         self._pending_bytes = 0
-        self._unpublished: deque[tuple[int, str]] = deque()
-        """Packets of the view, each with the number of the packet that has to be stored first."""
         self._stored = RecentPackets()
         """The packets as the agent made them."""
-        self._viewed = RecentPackets()
-        """The same in the view of the client that sent the request."""
+        self._shared: SharedView | None = None
+        """The view of the client that sent the request; None while that is what the agent made."""
+        if not passes_text(record.capabilities) or self.engine.size_limits.packet_bytes < PART_BYTES:
+            self._share_view()
         self._replay: ReplayFilter | None = None
         if sent:
             self._continue_after(sent)
@@ -199,12 +196,10 @@ class Run:
         self._writing: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._room = asyncio.Event()
-        self._adapting = asyncio.Lock()
+        self._adapting: asyncio.Lock | None = None
         # In a task of its own, which the agent's code may keep for as long as it likes: the run ends without it.
         self._making = asyncio.create_task(self._make(), context=context_of_run(self.request_id))
         self.task = asyncio.create_task(self._end_when_made())
-        if self._grace_s:
-            self._start_unread_timer(self._grace_s)
 
     @property
     def work(self) -> Sequence[WorkRecord]:
@@ -214,12 +209,17 @@ class Run:
     @property
     def permissions(self) -> Sequence[PermissionRecord]:
         """A record of each permission that the agent requested."""
-        return self._permissions.records()
+        return self._permissions.records() if self._permissions.requests else ()
 
     @property
     def duration_ms(self) -> float:
         """How long it has been running."""
         return round((self.engine.clock.monotonic() - self._began_at) * 1_000, 3)
+
+    @property
+    def view(self) -> View:
+        """The view of the client that sent the request, of what was made so far."""
+        return (self._shared or self._share_view()).view
 
     @property
     def is_over(self) -> bool:
@@ -280,7 +280,8 @@ class Run:
         try:
             if items is None:
                 items = self._begin_agent()
-            self._timer.raise_if_over()
+            if (over := self._timer.over) is not None:
+                raise over
             polled = self._wait.poll(anext(items, NOTHING_MORE))
             if isinstance(polled, Ready):
                 item = polled.result
@@ -335,13 +336,14 @@ class Run:
 
     async def _pause(self) -> bool:
         """Let other runs go on while a long text is adapted; returns whether this one is over by now."""
+        self._timer.arm()
         self._write_soon()
         await asyncio.sleep(0)
         return self._timer.over is not None
 
     async def _close(self) -> None:
         """Close what the agent left open, which may take a while."""
-        if self._questions.records or self._permissions.is_waiting:
+        if self._questions.records or self._permissions.requests:
             self._write_soon()
         await self._permissions.close()
         await self._questions.close()
@@ -440,7 +442,9 @@ class Run:
 
     async def _take_in_thread(self, packet: StreamPacket) -> None:
         """Append a packet whose images may be re-encoded, while other runs go on."""
+        self._timer.arm()
         self._write_soon()
+        self._adapting = self._adapting or asyncio.Lock()
         async with self._adapting:
             if self.state in MAKING and self._broken is None:
                 for part in (packet,) if self._replay is None else self._not_sent(packet, self._replay):
@@ -451,25 +455,34 @@ class Run:
 
         Both at once: a packet that was stored before its view was made would be published with the next one only.
         """
+        if type(packet) is DeltaPacket:
+            self._texts.append(packet.p)
+        shared = self._shared
+        if shared is None and type(packet) is not DeltaPacket and packet is not CLOSE:
+            shared = self._share_view()
         self._pending.append(body := packet.to_json())
         self._pending_bytes += len(body)
         self._made += 1
-        if type(packet) is DeltaPacket:
-            self._texts.append(packet.p)
-        for each in self.view.feed(packet) if adapted is None else adapted:
-            self._collected.feed(each)
-            self._unpublished.append((self._made, body if each is packet else each.to_json()))
+        if shared is not None:
+            shared.add(self._made, packet, body, adapted)
+
+    def _share_view(self) -> SharedView:
+        """Begin to adapt for the client that sent the request; so far, all that was made was text and its close."""
+        shared = self._shared = SharedView(self._new_view(), self._texts, self._stored, self._pending)
+        if self._made > len(self._texts):
+            shared.view.feed(CLOSE)
+        return shared
 
     def _continue_after(self, sent: Sequence[PacketRecord]) -> None:
         """Continue a run of which another process has sent these packets."""
         packets = [StreamPacket.parse(record.body) for record in sent]
         self._replay = ReplayFilter(packets)
-        for packet in packets:
+        shared = self._shared or self._share_view()
+        for record, packet in zip(sent, packets, strict=True):
             self._texts.append(text_of(packet))
-            for each in self.view.feed(packet):
-                self._viewed.last_seq += 1
-                self._collected.feed(each)
+            shared.add(record.seq, packet, record.body)
         self._made = self._stored.last_seq = sent[-1].seq
+        shared.publish(self._made, are_read=False)
 
     def _fail(self, failure: AccordError) -> None:
         """End the run with this error, after the packets that are still to be written."""
@@ -487,6 +500,7 @@ class Run:
         return bool(self._readers)
 
     async def _wait_for_room(self) -> None:
+        self._timer.arm()
         while self._is_far_ahead():
             self._write_soon()
             self._room.clear()
@@ -503,8 +517,9 @@ class Run:
         try:
             await asyncio.sleep(0)  # after an `asyncio.sleep(0)` of the agent, its next packet is written with this one
             while self._pending and self.state is RunState.RUNNING:
-                bodies, self._pending, self._pending_bytes = self._pending, [], 0
+                bodies, self._pending_bytes = self._pending.copy(), 0
                 await log.append(PacketBatch(self.request_id, self._stored.last_seq + 1, bodies))
+                del self._pending[: len(bodies)]
                 self._publish(bodies)
         except Exception as error:  # noqa: BLE001 - packets that were not stored must not be skipped
             self._broken = _to_store_error(error)
@@ -515,15 +530,20 @@ class Run:
 
     def _publish(self, bodies: Sequence[str]) -> None:
         """Give stored packets to the readers; one that comes later finds them in the store."""
-        self._stored.add(bodies, are_read=any(reader.has_own_view for reader in self._readers))
-        viewed: list[str] = []
-        while self._unpublished and self._unpublished[0][0] <= self._stored.last_seq:
-            viewed.append(self._unpublished.popleft()[1])
-        self._viewed.add(viewed, are_read=any(reader.seen != WHOLE for reader in self._readers))
+        shared, are_read = self._shared, False
+        is_any_own = shared is None
+        for reader in self._readers:
+            is_any_own = is_any_own or reader.has_own_view
+            are_read = are_read or reader.seen != WHOLE
+        self._stored.add(bodies, are_read=are_read and is_any_own)
+        if shared is not None:
+            shared.publish(self._stored.last_seq, are_read=are_read)
         self._wake_readers()
 
     async def _end_when_made(self) -> None:
         """Write the end once every packet is made; this is the task of the run."""
+        if self._grace_s and not self._readers and not self._making.done():
+            self._start_unread_timer(self._grace_s)
         try:
             try:
                 await self._until_made()
@@ -567,7 +587,7 @@ class Run:
             self._room.set()
             if not making.done():
                 await asyncio.wait((making,), timeout=STOP_S)
-            async with self._adapting:  # Accord itself is at work, and uses the view
+            async with self._adapting or nullcontext():  # Accord itself is at work, and uses the view
                 pass
         finally:
             is_abandoned, is_complete = not making.done(), self.state is RunState.ENDING
@@ -614,13 +634,15 @@ class Run:
         self._broken = None
         self._enter(RunState.ENDED if self.rejection is None else RunState.REFUSED)
 
-    async def exact_view(self, last: PacketBatch) -> tuple[View, str]:
-        """The view of the client that sent the request, of exactly the packets that are stored and these last ones.
+    async def adaptation(self, last: PacketBatch) -> tuple[dict[str, Any], str]:
+        """The report on the view of the client that sent the request, of what is stored and these last packets.
 
         With it the text of these packets, before adaptation: what the conversation keeps.
         """
         if self._is_view_exact:
-            return self.view, "".join(self._texts)
+            if self._shared is None:
+                return text_report(self.record.capabilities, len(self._texts)), "".join(self._texts)
+            return self._shared.view.adapter.report_json(), "".join(self._texts)
         view, texts = self._new_view(), list[str]()
 
         async def stored() -> AsyncGenerator[Sequence[PacketRecord], None]:
@@ -634,7 +656,7 @@ class Run:
         for packet in map(StreamPacket.parse, last.packets):
             view.feed(packet)
             texts.append(text_of(packet))
-        return view, "".join(texts)
+        return view.adapter.report_json(), "".join(texts)
 
     # Readers
 
@@ -719,7 +741,12 @@ class Run:
         self._raise_if_broken()
         if self.state is RunState.LOST:
             raise StoreError(ENDED_ELSEWHERE)
-        return self._collected
+        return OutputCollector(self._texts) if self._shared is None else self._shared.collected
+
+    @property
+    def _viewed(self) -> RecentPackets:
+        """The last packets in the view of the client that sent the request."""
+        return self._stored if self._shared is None else self._shared.recent
 
     def _join(self, reader: LiveReader) -> LiveReader:
         self._readers.append(reader)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.core.output import ClientAdapter
-from accord.core.output.adapter import OVERTAKING
+from accord.core.output.adapter import OVERTAKING, passes_text, text_report
 from accord.core.output.profile import profile_client
 from accord.errors import ErrorSeverity
 from accord.wire.adaptation import AdaptationReport, Rung
@@ -155,3 +155,14 @@ def test_a_hundred_thousand_deltas_are_one_entry():
     report = adapter.report
     assert [(entry.count, entry.rung) for entry in report.entries] == [(100_000, Rung.NATIVE)]
     assert report.total() == 100_000
+
+
+@given(st.none() | CLIENTS, st.lists(MARKDOWN, max_size=8))
+def test_text_that_a_client_gets_as_it_is_has_the_same_report_without_an_adapter(
+    client: ClientCapabilities | None, texts: list[str]
+):
+    packets = [*packets_of(texts), ClosePacket()]
+    out, adapter = run(client, *packets)
+    if passes_text(client):
+        assert out == packets
+        assert text_report(client, len(texts)) == adapter.report_json()

@@ -37,7 +37,7 @@ from accord.core.output.ladder import (
 )
 from accord.core.output.media import ImageBudget, ImageShrinker
 from accord.core.output.profile import TextForm, profile_client
-from accord.core.output.report import ReportBuilder
+from accord.core.output.report import ReportBuilder, report_on_text
 from accord.core.output.text import MAX_UNREAD, MAX_UNREAD_CHARS, TextChannel
 from accord.errors import UsageError
 from accord.wire.adaptation import AdaptationReason as Reason
@@ -60,6 +60,18 @@ CAPABILITIES: Final = """{"supported_events": [], "prefers_markdown": False}"""
 """Examples of each argument as a dict, for error messages."""
 
 OVERTAKING: Final = frozenset({PresentationEventType.PROGRESS_INDICATOR, PresentationEventType.USER_ERROR})
+
+
+def passes_text(declared: ClientCapabilities | None) -> bool:
+    """Whether a client with this declaration gets a stream of nothing but text as it is, with its close and no more."""
+    profile = profile_client(declared)
+    return profile.text is TextForm.MARKDOWN and not profile.shows(REPORT_EVENT)
+
+
+def text_report(declared: ClientCapabilities | None, deltas: int) -> dict[str, Any]:
+    """The report of such a client on so many deltas and their close: what an adapter's `report_json` would return."""
+    members = {} if declared is None else {"declared": declared.dump()}
+    return {**members, "assumed": list(map(str, profile_client(declared).assumed)), **report_on_text(deltas, DELIVERED)}
 
 
 class ClientAdapter:

@@ -51,12 +51,15 @@ TEXT_OFFSET: Final = "text_offset"
 
 
 class OutputCollector:
-    """Collects a stream into one answer: its text, its events, and the error that ended it, if any."""
+    """Collects a stream into one answer: its text, its events, and the error that ended it, if any.
 
-    def __init__(self) -> None:
+    It may begin with texts that came before.
+    """
+
+    def __init__(self, texts: Sequence[str] = ()) -> None:
         self.error: StreamError | None = None
-        self._text: Final[list[str]] = []
-        self._chars = 0
+        self._text: Final[list[str]] = [*texts]
+        self._chars = sum(map(len, texts))
         self._events: Final[list[dict[str, Any]]] = []
 
     def feed(self, packet: StreamPacket) -> None:

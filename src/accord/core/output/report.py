@@ -37,6 +37,13 @@ class _Entry(NamedTuple):
         }
 
 
+def report_on_text(deltas: int, end: Adaptation) -> dict[str, Any]:
+    """What a builder says of so many deltas that were sent as they are, and the close after them."""
+    entries = [_Entry(0, TEXT_ID, "delta", _TEXT_SENT).to_json(deltas)] if deltas else []
+    entries.append(_Entry(deltas, "close", "close", end).to_json())
+    return {"totals": {**_ZERO_TOTALS, str(Rung.NATIVE): deltas + 1}, "entries": entries, "unlisted": 0}
+
+
 class ReportBuilder:
     """The report on one stream, while it is fed."""
 
