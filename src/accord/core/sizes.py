@@ -107,7 +107,6 @@ MAX_PIXELS_IN: Final = 8_300_000
 """A picture of 3840 by 2160; decoding takes up to 18 bytes a pixel (WebP with transparency), so 150 MB."""
 
 _ENVELOPE_BYTES: Final = len('{"op":"delta","p":}')
-_MAX_ENVELOPE_BYTES: Final = _ENVELOPE_BYTES + len('""')
 _MAX_ESCAPED: Final = 6
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -127,36 +126,23 @@ class TurnSize:
     def __init__(self, limits: SizeLimits) -> None:
         self._limits: Final = limits
         self._total = 0
-        self._unmeasured: Final[list[str]] = []
-        self._most = 0
-        """How large the turn is at most. Its texts are measured when this exceeds the limit."""
 
     def add(self, packet: StreamPacket) -> None:
         """Count a packet of the agent; raises `AgentError` when it, or the turn, becomes too large."""
-        if type(packet) is DeltaPacket and packet.p.isascii():
-            self._unmeasured.append(packet.p)
-            self._most += _MAX_ENVELOPE_BYTES + len(packet.p) * _MAX_ESCAPED
+        if type(packet) is DeltaPacket:
+            self._total += _ENVELOPE_BYTES + len(_encode(packet.p))
         else:
-            self._add_measured(packet)
-        if self._most > self._limits.turn_bytes:
-            self._total += sum([_ENVELOPE_BYTES + len(_encode(text)) for text in self._unmeasured])
-            self._unmeasured.clear()
-            self._most = self._total
-            if self._total > self._limits.turn_bytes:
+            self._total += (size := len(packet.to_json().encode()))
+            if size > self._limits.packet_bytes:
                 raise AgentError(
-                    f"The agent sent more than the {self._limits.turn_bytes} bytes that are allowed in one turn "
-                    "(limits.max_turn_bytes)"
+                    f"The agent sent an event of {size} bytes; at most {self._limits.packet_bytes} are allowed "
+                    "(limits.max_packet_bytes)"
                 )
-
-    def _add_measured(self, packet: StreamPacket) -> None:
-        size = _packet_size(packet)
-        if size > self._limits.packet_bytes and not isinstance(packet, DeltaPacket):
+        if self._total > self._limits.turn_bytes:
             raise AgentError(
-                f"The agent sent an event of {size} bytes; at most {self._limits.packet_bytes} are allowed "
-                "(limits.max_packet_bytes)"
+                f"The agent sent more than the {self._limits.turn_bytes} bytes that are allowed in one turn "
+                "(limits.max_turn_bytes)"
             )
-        self._total += size
-        self._most += size
 
 
 class AnswerSize:
@@ -189,18 +175,12 @@ def split_deltas(packets: Sequence[StreamPacket], max_bytes: int) -> Sequence[St
 
 
 def _parts(packet: StreamPacket, max_bytes: int) -> Iterable[StreamPacket]:
-    if not isinstance(packet, DeltaPacket) or _packet_size(packet) <= max_bytes or len(packet.p) < 2:
+    if isinstance(packet, DeltaPacket) and len(packet.p) > 1 and _ENVELOPE_BYTES + len(_encode(packet.p)) > max_bytes:
+        middle = len(packet.p) // 2
+        for half in (packet.p[:middle], packet.p[middle:]):
+            yield from _parts(DeltaPacket(p=half), max_bytes)
+    else:
         yield packet
-        return
-    middle = len(packet.p) // 2
-    for half in (packet.p[:middle], packet.p[middle:]):
-        yield from _parts(DeltaPacket(p=half), max_bytes)
-
-
-def _packet_size(packet: StreamPacket) -> int:
-    if type(packet) is DeltaPacket:
-        return _ENVELOPE_BYTES + len(_encode(packet.p))
-    return len(packet.to_json().encode())
 
 
 def _piece_size(piece: AnyPiece) -> int:

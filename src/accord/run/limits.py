@@ -169,7 +169,8 @@ class TurnTimer:
 
     def watch(self, wait: "Wait") -> None:
         """Add a wait that has begun."""
-        self.raise_if_over()
+        if self.over is not None:
+            raise self.over
         self._waits.append(wait)
         if self._pauses:
             wait.pause(wait.seconds)
@@ -224,9 +225,9 @@ class Wait:
 
     def poll(self, awaitable: Awaitable[ResultT]) -> Ready[ResultT] | Pending[ResultT]:
         """Begin as `upto` does, without the cost of a coroutine: most results are ready at once."""
-        if self._timer.over is not None:
+        if (over := self._timer.over) is not None:
             awaitable.__await__().close()  # Python 3.13 warns of an asynchronous generator that was never awaited
-            self._timer.raise_if_over()
+            raise over
         try:
             return poll(awaitable)
         except Exception:
@@ -236,8 +237,11 @@ class Wait:
 
     async def finish(self, seconds: float, pending: Pending[ResultT]) -> ResultT:
         """Wait for what `poll` has begun, as `upto` does. What comes after the limit does not count."""
-        self.seconds = seconds
-        ended, cancels_before = None, self._begin()
+        loop = asyncio.get_running_loop()
+        task = self.task = asyncio.current_task(loop)
+        ended, cancels_before = None, task.cancelling() if task else 0
+        self.seconds, self.until = seconds, loop.time() + seconds
+        self._timer.watch(self)
         try:
             try:
                 result = await pending
@@ -260,14 +264,6 @@ class Wait:
         if self.is_agent:
             return agent_failed(error)
         return BackendError(f"{self.source} failed ({type(error).__name__})", retryable=False)
-
-    def _begin(self) -> int:
-        """Start counting; returns how many cancellations of the task were requested before."""
-        loop = asyncio.get_running_loop()
-        task = self.task = asyncio.current_task(loop)
-        self.until = loop.time() + self.seconds
-        self._timer.watch(self)
-        return task.cancelling() if task else 0
 
     def _finish(self, cancels_before: int) -> AccordError | None:
         """Stop counting; returns the error if this wait, and no other code, cancelled its task."""

@@ -32,7 +32,7 @@ class StoreLog:
         """The log of a turn that this process runs."""
         del unstored  # the store has all packets
         is_followed = is_followed or self._announces_all
-        log = self._open[turn.request_id] = _StoreTurnLog(self, turn, logged_seq, is_followed=is_followed)
+        log = self._open[turn.request_id] = _StoreTurnLog(self, self._store, turn, logged_seq, is_followed=is_followed)
         return log
 
     async def fence(self, turn: TurnRecord) -> Sequence[str]:
@@ -59,10 +59,6 @@ class StoreLog:
         if self._channel is not None:
             self._channel.on_gap(lost)
 
-    async def append(self, new: PacketBatch) -> None:
-        """Store packets."""
-        await self._store.append_packets(new)
-
     def announce(self, request_id: str, news: TurnNews) -> None:
         """Send news to the processes that follow this turn."""
         if self._channel is not None:
@@ -82,16 +78,19 @@ class StoreLog:
 class _StoreTurnLog:
     """The log of one turn."""
 
-    def __init__(self, log: StoreLog, turn: TurnRecord, logged_seq: int, *, is_followed: bool) -> None:
+    def __init__(
+        self, log: StoreLog, store: SessionStore, turn: TurnRecord, logged_seq: int, *, is_followed: bool
+    ) -> None:
         self.request_id: Final = turn.request_id
         self._log: Final = log
+        self._store: Final = store
         self._epoch: Final = turn.epoch
         self._seq = logged_seq
         self._is_followed = is_followed
 
     async def append(self, new: PacketBatch) -> None:
         new.epoch = self._epoch
-        await self._log.append(new)
+        await self._store.append_packets(new)
         self._seq = new.last_seq
         if self._is_followed:
             self._log.announce(self.request_id, TurnNews(new.first_seq, new.last_seq, new.packets))

@@ -193,6 +193,7 @@ class Run:
         self._grace_s = stop_unread_after_s
         self._unread_timer: asyncio.TimerHandle | None = None
         self._unread_check: asyncio.Task[None] | None = None
+        self._is_write_due = False
         self._writing: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._room = asyncio.Event()
@@ -414,7 +415,8 @@ class Run:
             await self._close()
         for packet in self._last_packets:
             self._take(packet)
-        self._check_replay()
+        if self._replay is not None and self.state in MAKING:
+            self._check_replay(self._replay)
         self._enter(RunState.ENDING)
 
     def _take(self, packet: StreamPacket) -> None:
@@ -432,13 +434,11 @@ class Run:
             self._timer.cancel()
         return parts
 
-    def _check_replay(self) -> None:
+    def _check_replay(self, replay: ReplayFilter) -> None:
         """Fail if this run cannot continue what an earlier one has sent."""
-        replay = self._replay
-        if replay is not None and self.state in MAKING:
-            is_short = replay.is_behind and self.failure is None
-            if is_short or replay.differs:
-                self._fail(StoreError(RUN_DIFFERS))
+        is_short = replay.is_behind and self.failure is None
+        if is_short or replay.differs:
+            self._fail(StoreError(RUN_DIFFERS))
 
     async def _take_in_thread(self, packet: StreamPacket) -> None:
         """Append a packet whose images may be re-encoded, while other runs go on."""
@@ -510,12 +510,18 @@ class Run:
 
     def _write_soon(self) -> None:
         """Have the packets so far written while something is awaited; otherwise they are written with the end."""
-        if self._log is not None and self._pending and self._writing is None:
-            self._writing = asyncio.create_task(self._write(self._log))
+        # Not at once: after an `asyncio.sleep(0)` of the agent, its next packet is written together with this one.
+        if self._log is not None and self._pending and self._writing is None and not self._is_write_due:
+            self._is_write_due = True
+            asyncio.get_running_loop().call_soon(self._begin_writing, self._log)
+
+    def _begin_writing(self, log: TurnLog) -> None:
+        self._is_write_due = False
+        if self._pending and self.state is RunState.RUNNING:
+            self._writing = asyncio.create_task(self._write(log))
 
     async def _write(self, log: TurnLog) -> None:
         try:
-            await asyncio.sleep(0)  # after an `asyncio.sleep(0)` of the agent, its next packet is written with this one
             while self._pending and self.state is RunState.RUNNING:
                 bodies, self._pending_bytes = self._pending.copy(), 0
                 await log.append(PacketBatch(self.request_id, self._stored.last_seq + 1, bodies))
@@ -675,7 +681,8 @@ class Run:
                     yield batch
         finally:
             self._leave(reader)
-        self._raise_if_broken()
+        if self._broken is not None:
+            raise self._broken
 
     async def _read_shared_view(self, after: int) -> AsyncGenerator[ViewBatch, None]:
         reader = self._join(LiveReader(0))
@@ -706,7 +713,8 @@ class Run:
                     await self._news.wait()
         finally:
             self._leave(reader)
-        self._raise_if_broken()
+        if self._broken is not None:
+            raise self._broken
 
     async def _stored_by(self, reader: LiveReader) -> AsyncGenerator[Sequence[PacketRecord], None]:
         """The packets as the agent made them, from the first one on, as many at a time as are stored."""
@@ -738,7 +746,8 @@ class Run:
                     await self._news.wait()
             finally:
                 self._leave(reader)
-        self._raise_if_broken()
+        if self._broken is not None:
+            raise self._broken
         if self.state is RunState.LOST:
             raise StoreError(ENDED_ELSEWHERE)
         return OutputCollector(self._texts) if self._shared is None else self._shared.collected
@@ -789,11 +798,6 @@ class Run:
             self._start_unread_timer(grace_s)
         else:
             self.cancel()
-
-    def _raise_if_broken(self) -> None:
-        """Raise the error of a run that could not be stored."""
-        if self._broken is not None:
-            raise self._broken
 
     def _wake_readers(self) -> None:
         """Wake the readers that wait for more."""
