@@ -18,11 +18,11 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from time import perf_counter
 from typing import Final
 
-from accord.ports import PacketBatch, SessionStore, TurnEnd
+from accord.ports import PacketBatch, RunEnd, SessionStore
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.conversation import ChatMessage, Role
-from accord.wire.session import ReceiptRecord, SessionRecord, TurnRecord, TurnState
+from accord.wire.session import ReceiptRecord, RunRecord, SessionRecord, StoredState
 
 ROUNDS: Final = 30
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -114,13 +114,13 @@ async def whole_turn(store: SessionStore, name: str, session_id: str) -> None:
     """Begin, and end with three packets, two messages and a receipt."""
     previous = await begin(store, name, session_id)
     receipt = ReceiptRecord(request_id=name, session_id=session_id, body=RECEIPT, hash=name, previous_hash=previous)
-    await store.end_turn(TurnEnd(PacketBatch(name, 1, [PACKET] * PACKETS), TurnState.DONE, NOW, SAID, receipt))
+    await store.end_turn(RunEnd(PacketBatch(name, 1, [PACKET] * PACKETS), StoredState.DONE, NOW, SAID, receipt))
 
 
 async def begin(store: SessionStore, name: str, session_id: str) -> str | None:
     """Begin a turn of that name; the hash that its receipt has to name."""
     session = SessionRecord(session_id=session_id, owner="o", agent="demo", created_at=NOW, updated_at=NOW)
-    turn = TurnRecord(request_id=name, session_id=session_id, owner="o", request_digest="d", runner="r", created_at=NOW)
+    turn = RunRecord(request_id=name, session_id=session_id, owner="o", request_digest="d", runner="r", created_at=NOW)
     return (await store.begin_turn(session, turn, history=HISTORY)).last_receipt_hash
 
 

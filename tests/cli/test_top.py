@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from accord.cli.top import draw, format_seconds
 from accord.console import Console
-from accord.ports import ListedTurn, QueueDepth, QueuedWork, RunningTurns
+from accord.ports import ListedRun, LongestRuns, QueueDepth, QueuedWork
 from accord.servers.observability.overview import Overview, ProcessRow
 from accord.stores.postgres import PostgresStore
 from tests.cli.on_terminal import TAKE_TERMINAL
@@ -49,8 +49,8 @@ def an_overview() -> Overview:
         ProcessRow(a_status(runner="a", host="first", agents=(HOSTILE,)), 1.0),
         ProcessRow(a_status(runner="b", host="second"), 9.0),
     ]
-    turns = [ListedTurn(f"request-{n}", HOSTILE, "demo", "a", 1, 5, 3.0) for n in range(30)]
-    return Overview(rows, RunningTurns(250, turns), [QueueDepth("demo", 3, 1.5)], problem=None)
+    turns = [ListedRun(f"request-{n}", HOSTILE, "demo", "a", 1, 5, 3.0) for n in range(30)]
+    return Overview(rows, LongestRuns(250, turns), [QueueDepth("demo", 3, 1.5)], problem=None)
 
 
 def drawn(overview: Overview, width: int, height: int | None = None) -> list[str]:
@@ -84,7 +84,7 @@ def test_no_more_turns_are_shown_than_the_terminal_has_lines_for():
 
 
 def test_a_store_that_cannot_be_read_is_named_and_its_message_escaped():
-    problem = Overview([], RunningTurns(0, ()), [], problem=HOSTILE)
+    problem = Overview([], LongestRuns(0, ()), [], problem=HOSTILE)
     text = "\n".join(drawn(problem, 200))
     assert f"The store cannot be read: {ESCAPED}" in text
     assert "No process has sent a status" in text

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.sizes import AnswerSize, SizeLimits, TurnSize, split_deltas
+from accord.core.sizes import AnswerSize, RunSize, SizeLimits, split_deltas
 from accord.errors import AgentError, BackendError
 from accord.wire.packet import DeltaPacket, EventPacket, StreamPacket
 from accord.wire.work import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
@@ -27,16 +27,16 @@ def test_packets_within_the_limit_are_unchanged():
 def test_an_event_over_the_limit_fails_with_its_size_in_bytes():
     event = EventPacket(p={"type": "x", "data": "é" * 100})
     size = len(event.to_json().encode())
-    TurnSize(SizeLimits(packet_bytes=size)).add(event)
+    RunSize(SizeLimits(packet_bytes=size)).add(event)
     with pytest.raises(AgentError, match=f"an event of {size} bytes; at most {size - 1} are allowed"):
-        TurnSize(SizeLimits(packet_bytes=size - 1)).add(event)
+        RunSize(SizeLimits(packet_bytes=size - 1)).add(event)
 
 
 def test_a_turn_is_too_large_with_the_packet_that_exceeds_its_limit():
     packets = [DeltaPacket(p='é"\n'), EventPacket(p={"type": "x"})]
     total = sum(len(packet.to_json().encode()) for packet in packets)
     for limit, fails in [(total, False), (total - 1, True)]:
-        size = TurnSize(SizeLimits(turn_bytes=limit))
+        size = RunSize(SizeLimits(turn_bytes=limit))
         size.add(packets[0])
         if fails:
             with pytest.raises(AgentError, match=r"limits\.max_turn_bytes"):
@@ -47,7 +47,7 @@ def test_a_turn_is_too_large_with_the_packet_that_exceeds_its_limit():
 
 @given(st.lists(TEXTS | st.just("\x00\n\\"), min_size=1, max_size=30), st.integers(20, 2_000))
 def test_a_turn_exceeds_its_limit_with_the_same_packet_as_the_sum_of_its_json(texts: list[str], limit: int):
-    size, total = TurnSize(SizeLimits(turn_bytes=limit)), 0
+    size, total = RunSize(SizeLimits(turn_bytes=limit)), 0
     for text in texts:
         packet = DeltaPacket(p=text)
         total += len(packet.to_json().encode())

@@ -12,7 +12,7 @@ import aiohttp
 
 from accord.core.receipt import verify
 from accord.ports import SessionStore
-from accord.wire.session import TurnState
+from accord.wire.session import StoredState
 from tests.faults.clients import Outcome
 from tests.faults.service import LEASE_S
 
@@ -71,7 +71,7 @@ async def has_status(address: str, *statuses: str) -> bool:
 
 async def _is_over(store: SessionStore, outcome: Outcome) -> bool:
     turn = await store.turn(outcome.request_id)
-    return turn is not None and turn.state is not TurnState.RUNNING
+    return turn is not None and turn.state is not StoredState.RUNNING
 
 
 async def ask_json(address: str, outcome: Outcome, *, timeout_s: float = 30) -> tuple[int, dict[str, object]]:

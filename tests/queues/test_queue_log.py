@@ -9,12 +9,12 @@ from uuid import uuid4
 import pytest
 
 from accord.errors import StoreConflictError, StoreError
-from accord.ports import PacketBatch, QueuedWork, TurnNews
+from accord.ports import PacketBatch, QueuedWork, RunNews
 from accord.queues.nats.connection import NatsConnection, NatsSettings
 from accord.queues.nats.log import JetStreamLog
 from accord.queues.nats.work import NatsWorkQueue
 from accord.stores.postgres import PostgresStore
-from accord.wire.session import TurnRecord
+from accord.wire.session import RunRecord
 from tests.queues.nats_server import NatsServer, running_nats
 from tests.stores.postgres_server import PostgresServer
 from tests.stores.records import a_session, a_turn
@@ -42,7 +42,7 @@ class Parts:
         self.store, self.connection = store, connection
         self.log = JetStreamLog(connection, store)
 
-    async def claim(self, runner: str = "w1") -> TurnRecord:
+    async def claim(self, runner: str = "w1") -> RunRecord:
         """A new turn, given to this worker."""
         session = a_session(f"s-{uuid4()}", owner="u")
         turn = a_turn(str(uuid4()), session.session_id, owner="u", runner="")
@@ -54,7 +54,7 @@ class Parts:
         assert claimed is not None
         return claimed
 
-    async def take_over(self, turn: TurnRecord, runner: str) -> TurnRecord:
+    async def take_over(self, turn: RunRecord, runner: str) -> RunRecord:
         """The turn under a new epoch: its worker is taken for dead."""
         claimed = await self.store.take_over(turn, 0.0, runner=runner)
         assert claimed is not None
@@ -165,14 +165,14 @@ def test_a_turn_that_is_followed_while_nats_is_away_has_news_when_nats_is_back(s
         turn = await made.claim()
         server.kill()
         await until(lambda: not made.connection.is_connected)
-        news: list[TurnNews] = []
+        news: list[RunNews] = []
         end = made.log.follow(turn.request_id, news.append)
         await asyncio.to_thread(server.start)
         await until(lambda: made.connection.is_connected)
         log = made.log.open_turn(turn, 0)
         await log.append(PacketBatch(turn.request_id, 1, DELTAS))
         await until(lambda: bool(news))
-        assert news == [TurnNews(1, 2, DELTAS)]
+        assert news == [RunNews(1, 2, DELTAS)]
         log.close()
         end()
 

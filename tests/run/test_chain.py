@@ -12,13 +12,13 @@ import pytest
 
 from accord.core.receipt import VerifySignature, seal_members
 from accord.errors import ErrorCode, RefusedError
-from accord.ports import SessionStore, WholeTurn
+from accord.ports import SessionStore, WholeRun
 from accord.run.chain import MAX_PROBLEMS, verify_chain
 from accord.stores import opened_store
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.receipt import ReceiptVerification
-from accord.wire.session import ReceiptRecord, TurnState
+from accord.wire.session import ReceiptRecord, StoredState
 from tests.receipts import a_body
 from tests.stores.records import a_session, a_turn, at
 
@@ -41,7 +41,7 @@ def a_chain(count: int, signed: int = 0) -> list[ReceiptRecord]:
 
 
 async def add(store: SessionStore, chain: list[ReceiptRecord]) -> None:
-    turns = [WholeTurn(a_turn(each.request_id, state=TurnState.DONE, ended_at=at(1)), each) for each in chain]
+    turns = [WholeRun(a_turn(each.request_id, state=StoredState.DONE, ended_at=at(1)), each) for each in chain]
     await store.add_turns(a_session(), turns)
 
 

@@ -14,7 +14,7 @@ from accord.errors import AccordError, BackendError, BackendSkippedError, Emulat
 from accord.run.circuit import MAX_RETRY_AFTER_S, BackendAttempt, CircuitChange, Circuits, CircuitSettings
 from accord.run.costs import RunCosts
 from accord.run.dispatch import Dispatcher, WorkRecord
-from accord.run.limits import TurnTimer
+from accord.run.limits import RunTimer
 from accord.wire.keys import Payer
 from accord.wire.work import TextPiece
 from tests.backends.models.toy_server import STREAMED, Waits, model, order, refusal
@@ -270,7 +270,7 @@ def scripted(name: str, *scripts: Script) -> ScriptedBackend:
 
 
 async def answer(by: Dispatcher) -> tuple[str, WorkRecord, AccordError | None]:
-    record, timer = WorkRecord(), TurnTimer()
+    record, timer = WorkRecord(), RunTimer()
     text, error = "", None
     try:
         async with asyncio.timeout(20):

@@ -16,7 +16,7 @@ from accord.run.sessions import MAX_RUNS
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import StreamOpCode, StreamPacket
 from accord.wire.request import ServiceRequest
-from accord.wire.session import TurnState
+from accord.wire.session import StoredState
 from tests.linked_channel import ChannelHub
 from tests.run.playing import read_turn
 from tests.stores.passing import let_pass
@@ -223,7 +223,7 @@ def test_a_worker_that_is_given_its_own_turn_again_runs_it_once_more_and_to_its_
         assert earlier.is_over
         stored = await fleet.store.turn(turn.request_id)
         assert stored is not None
-        assert (stored.state, stored.epoch) == (TurnState.DONE, 2)
+        assert (stored.state, stored.epoch) == (StoredState.DONE, 2)
         assert await worker.recover() == 0
         await worker.drain(0)
 

@@ -13,7 +13,7 @@ from accord.backends.scripted import ScriptedBackend
 from accord.run import Dispatcher, Engine, Run, Sessions
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import StreamPacket
-from accord.wire.session import TurnState
+from accord.wire.session import StoredState
 from tests.run.playing import read_turn, respond
 from tests.run.test_sessions import STREAMS, read, request, within
 
@@ -110,7 +110,7 @@ def test_what_an_agent_raises_ends_its_turn_properly_and_no_other(
         assert "secret" not in packets[-2].p.message
         kept = await store.turn(str(UUID(int=1)))
         assert kept is not None
-        assert kept.state is TurnState.FAILED
+        assert kept.state is StoredState.FAILED
         assert (await made.receipt(kept.request_id)).outcome.code == "agent_failed"
         assert [StreamPacket.parse(kept.body).op for kept in await other] == ["delta"] * 5 + ["close"]
 
@@ -194,6 +194,6 @@ def test_a_turn_whose_task_the_loop_cancels_at_its_end_is_still_ended():
         await turn.task
         kept = await store.turn(turn.request_id)
         assert kept is not None
-        assert kept.state is TurnState.CANCELLED
+        assert kept.state is StoredState.CANCELLED
 
     within(store, run)

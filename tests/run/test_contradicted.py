@@ -15,7 +15,7 @@ from accord.core.work.plan import CONTRADICTED, PlanConfig
 from accord.run import Dispatcher, Engine, Sessions
 from accord.run.costs import RunCosts
 from accord.run.dispatch import WorkRecord
-from accord.run.limits import TurnTimer
+from accord.run.limits import RunTimer
 from accord.run.refusals import CONTRADICTIONS
 from accord.servers.http.information import service_capabilities
 from accord.servers.service import AllowAll, NullObserver, Service
@@ -104,7 +104,7 @@ def test_native_json_mode_is_held_to_an_object(answer: Sequence[Step]):
     order = WorkOrder.model_validate({"conversation": conversation, "json_mode": True})
 
     async def answered() -> list[str]:
-        pieces = dispatcher.answer(order, WorkRecord(), TurnTimer(), RunCosts(None, Payer(), dispatcher))
+        pieces = dispatcher.answer(order, WorkRecord(), RunTimer(), RunCosts(None, Payer(), dispatcher))
         return [piece.text async for piece in pieces if isinstance(piece, TextPiece)]
 
     assert within(answered) == ['{"a": 1}']

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.agent import Turn, Yielded
-from accord.ports import TurnNews
+from accord.ports import RunNews
 from accord.ports.queue import Receive
 from accord.run import Links, Run, Sessions, StoredRun, followers
 from accord.run.followers import Follower
@@ -139,19 +139,19 @@ def test_news_waits_for_a_slow_reader_in_a_bounded_amount():
     async def run() -> None:
         follower = Follower("r", lambda _: None)
         for number in range(1, 10 * followers.MAX_WAITING):
-            follower.put(TurnNews(number, number, ['"x"']))
+            follower.put(RunNews(number, number, ['"x"']))
             assert follower.waiting <= followers.MAX_WAITING
         assert await follower.next() is None or follower.waiting
         large = "x" * (followers.MAX_WAITING_BYTES // 2 + 1)
-        follower.put(TurnNews(1, 1, [large]))
-        follower.put(TurnNews(2, 2, [large]))
+        follower.put(RunNews(1, 1, [large]))
+        follower.put(RunNews(2, 2, [large]))
         assert await follower.next() is None
 
     within(run)
 
 
-def news_of(first: int, packets: list[str], is_over: bool) -> TurnNews:
-    return TurnNews(first, first + len(packets) - 1, packets, is_over)
+def news_of(first: int, packets: list[str], is_over: bool) -> RunNews:
+    return RunNews(first, first + len(packets) - 1, packets, is_over)
 
 
 NEWS = st.builds(
@@ -163,14 +163,14 @@ NEWS = st.builds(
 
 
 @given(news=NEWS)
-def test_news_is_read_as_it_was_written(news: TurnNews):
+def test_news_is_read_as_it_was_written(news: RunNews):
     assert decode_news(encode_news(news, 10**6)) == news
 
 
 @given(news=NEWS)
-def test_news_that_does_not_fit_says_what_is_to_be_read(news: TurnNews):
+def test_news_that_does_not_fit_says_what_is_to_be_read(news: RunNews):
     short = decode_news(encode_news(news, 0))
-    assert short == TurnNews(news.first_seq, news.last_seq, None, news.is_over)
+    assert short == RunNews(news.first_seq, news.last_seq, None, news.is_over)
 
 
 @given(payload=st.binary(max_size=60))

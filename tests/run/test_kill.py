@@ -12,7 +12,7 @@ import pytest
 
 from accord.core.receipt import verify
 from accord.stores.sqlite import SqliteStore
-from accord.wire.session import TurnState
+from accord.wire.session import StoredState
 
 KILLS = 4
 
@@ -49,7 +49,7 @@ def test_everything_a_client_has_got_survives_the_process(tmp_path: Path, seed: 
         for number in ended:
             turn = await store.turn(str(UUID(int=number)))
             assert turn is not None
-            assert turn.state is TurnState.DONE
+            assert turn.state is StoredState.DONE
             assert await store.receipt(str(UUID(int=number))) is not None
         receipts = [json.loads(record.body) for record in await store.receipts("s")]
         assert verify(receipts).ok

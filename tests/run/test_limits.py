@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from accord.errors import TimedOutError, TurnCancelledError
-from accord.run.limits import Pending, Ready, TurnTimer, poll
+from accord.run.limits import Pending, Ready, RunTimer, poll
 from accord.servers.http.exchange import within
 
 
@@ -106,7 +106,7 @@ def test_an_inner_asyncio_timeout_still_works():
 
 def test_a_wait_ends_by_its_limit_by_the_time_left_and_by_cancellation():
     async def task() -> None:
-        timer = TurnTimer()
+        timer = RunTimer()
         with pytest.raises(TimedOutError, match=r"Nothing came from the agent for 0\.01 seconds"):
             await timer.wait("the agent").upto(0.01, asyncio.sleep(60))
         timer.start(0.01)
@@ -114,7 +114,7 @@ def test_a_wait_ends_by_its_limit_by_the_time_left_and_by_cancellation():
             await timer.wait("the agent").upto(60, asyncio.sleep(60))
         with pytest.raises(TimedOutError):
             await timer.wait("the agent").upto(60, asyncio.get_running_loop().create_future())
-        timer = TurnTimer()
+        timer = RunTimer()
         waiting = asyncio.create_task(timer.wait("the agent").upto(60, asyncio.sleep(60)))
         await asyncio.sleep(0)
         timer.cancel()

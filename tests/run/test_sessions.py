@@ -14,7 +14,7 @@ from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Pause, ScriptedBackend, ScriptedFault
 from accord.core.receipt import verify
 from accord.errors import ErrorSeverity, InvalidMessageError, RefusedError
-from accord.ports import PacketBatch, SessionStore, TurnEnd
+from accord.ports import PacketBatch, RunEnd, SessionStore
 from accord.run import Dispatcher, Engine, Run, Sessions
 from accord.run.endings import INTERRUPTED
 from accord.run.receipt import record_request
@@ -23,7 +23,7 @@ from accord.run.run import AHEAD
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, StreamError, StreamPacket
 from accord.wire.request import Identity, ServiceRequest, SessionContext
-from accord.wire.session import PacketRecord, SessionRecord, TurnRecord, TurnState
+from accord.wire.session import PacketRecord, RunRecord, SessionRecord, StoredState
 from tests.run.playing import read_turn, respond, stream
 from tests.stores.passing import AgeingMemoryStore, let_pass
 from tests.stores.test_contract_liveness import beat
@@ -86,7 +86,7 @@ def test_a_turn_is_stored_packet_by_packet_and_ended_with_its_receipt(store: Ses
         assert [record.seq for record in kept] == list(range(1, len(kept) + 1))
         turn = await store.turn(str(UUID(int=1)))
         assert turn is not None
-        assert turn.state is TurnState.DONE
+        assert turn.state is StoredState.DONE
         assert [record.body for record in await store.packets(turn.request_id, after_seq=0, limit=99)] == [
             record.body for record in kept
         ]
@@ -179,9 +179,9 @@ def test_a_failed_turn_is_stored_with_its_reason(store: SessionStore):
     within(store, run)
 
 
-@pytest.mark.parametrize(("unread_s", "state"), [(None, TurnState.DONE), (0, TurnState.CANCELLED)])
+@pytest.mark.parametrize(("unread_s", "state"), [(None, StoredState.DONE), (0, StoredState.CANCELLED)])
 def test_a_turn_without_readers_goes_on_or_stops_as_configured(
-    store: SessionStore, unread_s: float | None, state: TurnState
+    store: SessionStore, unread_s: float | None, state: StoredState
 ):
     made, backend = sessions(store, "one", Pause(0.05), "two", stop_unread_after_s=unread_s)
 
@@ -366,7 +366,7 @@ def test_a_turn_that_a_dead_process_left_is_ended_with_a_receipt_and_its_packets
         assert (await made.receipt(left.request_id)).outcome.message == INTERRUPTED
         running = await store.turn(alive.request_id)
         assert running is not None
-        assert running.state is TurnState.RUNNING
+        assert running.state is StoredState.RUNNING
         assert backend.orders == []
 
     within(store, run)
@@ -381,7 +381,7 @@ def test_a_turn_of_another_process_is_read_along_to_its_end(store: SessionStore)
         packets = read_turn(turn)
         assert (await anext(packets)).seq == 1
         await store.end_turn(
-            TurnEnd(PacketBatch(left.request_id, 2, [ClosePacket().to_json()]), TurnState.DONE, left.created_at)
+            RunEnd(PacketBatch(left.request_id, 2, [ClosePacket().to_json()]), StoredState.DONE, left.created_at)
         )
         assert [kept.seq async for kept in packets] == [2]
 
@@ -400,7 +400,7 @@ def test_a_request_that_another_process_is_about_to_refuse_is_refused_here_as_we
         )
         last = PacketBatch(left.request_id, 1, [error.to_json(), ClosePacket().to_json()])
         assert (await asyncio.wait([waiting], timeout=0.05))[1] == {waiting}
-        await store.end_turn(TurnEnd(last, TurnState.REFUSED, left.created_at))
+        await store.end_turn(RunEnd(last, StoredState.REFUSED, left.created_at))
         with pytest.raises(RefusedError, match="No images"):
             await waiting
         assert backend.orders == []
@@ -430,12 +430,12 @@ async def leave(
     number: int = 1,
     runner: str = "other",
     packets: list[str] = SO_FAR,
-) -> TurnRecord:
+) -> RunRecord:
     """A turn that another process has begun and said something in."""
     asked, when = asked or request(number), datetime.now(UTC)
     owner = asked.context.user.id
     session = SessionRecord(session_id="s", owner=owner, agent="relay", created_at=when, updated_at=when)
-    left = TurnRecord(
+    left = RunRecord(
         request_id=str(asked.request_id),
         session_id="s",
         owner=owner,

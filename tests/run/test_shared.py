@@ -15,7 +15,7 @@ from accord.run import sessions as sessions_module
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import StreamPacket
-from accord.wire.session import TurnState
+from accord.wire.session import StoredState
 from tests.run.playing import read_turn
 from tests.run.test_sessions import request, sessions, within
 
@@ -51,7 +51,7 @@ def test_a_turn_is_cancelled_through_a_process_that_does_not_run_it(store: Sessi
     within(store, run)
 
 
-async def state_of(store: SessionStore, turn: Run | StoredRun) -> TurnState:
+async def state_of(store: SessionStore, turn: Run | StoredRun) -> StoredState:
     kept = await store.turn(turn.request_id)
     assert kept is not None
     return kept.state
@@ -68,7 +68,7 @@ def test_a_reader_that_comes_back_within_the_grace_period_keeps_the_turn_alive(s
             await packets.aclose()
             await asyncio.sleep(GRACE_S / 4)
         assert [kept.seq async for kept in read_turn(turn)][-1] == 4
-        assert await state_of(store, turn) is TurnState.DONE
+        assert await state_of(store, turn) is StoredState.DONE
 
     within(store, run)
 
@@ -90,11 +90,11 @@ def test_a_reader_in_another_process_keeps_the_turn_alive_and_no_longer(store: S
         async for _ in reading:
             if asyncio.get_running_loop().time() > until:
                 break
-        assert await state_of(store, turn) is TurnState.RUNNING
+        assert await state_of(store, turn) is StoredState.RUNNING
         await reading.aclose()
         assert isinstance(turn, Run)
         await asyncio.wait_for(turn.task, 5)
-        assert await state_of(store, turn) is TurnState.CANCELLED
+        assert await state_of(store, turn) is StoredState.CANCELLED
 
     within(store, run)
 
@@ -106,6 +106,6 @@ def test_a_turn_that_is_never_read_stops_after_the_grace_period(store: SessionSt
         turn = await made.begin(request())
         assert isinstance(turn, Run)
         await asyncio.wait_for(turn.task, 5)
-        assert await state_of(store, turn) is TurnState.CANCELLED
+        assert await state_of(store, turn) is StoredState.CANCELLED
 
     within(store, run)

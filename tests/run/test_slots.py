@@ -15,7 +15,7 @@ from accord.ports import SlotRecord, SystemClock
 from accord.run.circuit import Circuits, CircuitSettings
 from accord.run.costs import RunCosts
 from accord.run.dispatch import Dispatcher, WorkRecord
-from accord.run.limits import TurnTimer
+from accord.run.limits import RunTimer
 from accord.run.slots import BackendSlots, Slot
 from accord.stores.memory_slots import MemorySlots
 from accord.wire.keys import Payer
@@ -62,7 +62,7 @@ def dispatcher(*backends: Any, limits: Mapping[str, int], slots: BackendSlots) -
 
 
 async def answer(by: Dispatcher, record: WorkRecord | None = None) -> str:
-    async with aclosing(by.answer(order(), record or WorkRecord(), TurnTimer(), RunCosts(None, Payer(), by))) as pieces:
+    async with aclosing(by.answer(order(), record or WorkRecord(), RunTimer(), RunCosts(None, Payer(), by))) as pieces:
         return "".join([piece.text async for piece in pieces if isinstance(piece, TextPiece)])
 
 
@@ -432,7 +432,7 @@ def test_a_call_that_does_not_end_well_frees_its_slot(how: str):
         backend = first if how == "is cancelled" else faulty
         store = MemorySlots()
         by = dispatcher(backend, limits={"first": 1}, slots=BackendSlots(store))
-        pieces = by.answer(order(), WorkRecord(), TurnTimer(), RunCosts(None, Payer(), by))
+        pieces = by.answer(order(), WorkRecord(), RunTimer(), RunCosts(None, Payer(), by))
         if how == "is cancelled":
             task = asyncio.ensure_future(anext(pieces))
             await first.began.wait()

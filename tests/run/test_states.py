@@ -9,7 +9,7 @@ from accord.errors import RefusedError, StoreError
 from accord.run import Run
 from accord.run.states import MAKING, OVER, TRANSITIONS, RunState
 from accord.stores.memory import MemoryStore
-from accord.wire.session import TurnState
+from accord.wire.session import StoredState
 from tests.run.playing import IMAGE, STREAMS, asking, engine, relay, within
 from tests.run.test_sessions import request, sessions
 from tests.run.test_sessions import within as within_store
@@ -54,7 +54,7 @@ def test_a_run_that_is_ending_can_neither_be_cancelled_nor_released_and_a_lost_e
         turn.release()
         assert (turn.state, turn.cancel()) == (RunState.LOST, False)
         store.is_away = False
-        assert (await ended(store)).state is TurnState.DONE
+        assert (await ended(store)).state is StoredState.DONE
         await asyncio.sleep(0)
         assert turn.state is RunState.ENDED
 
@@ -74,7 +74,7 @@ def test_a_run_that_is_released_has_no_end():
         assert turn.state is RunState.RELEASED
         kept = await store.turn(turn.request_id)
         assert kept is not None
-        assert kept.state is TurnState.RUNNING
+        assert kept.state is StoredState.RUNNING
 
     within_store(store, run)
 

@@ -11,11 +11,11 @@ import pytest
 from accord.backends.scripted import Pause
 from accord.core.receipt import verify
 from accord.errors import RefusedError, StoreError
-from accord.ports import PacketBatch, TurnEnd, TurnStart
+from accord.ports import PacketBatch, RunEnd, RunStart
 from accord.run import Sessions, StoredRun
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import StreamPacket
-from accord.wire.session import SessionRecord, TurnRecord, TurnState
+from accord.wire.session import RunRecord, SessionRecord, StoredState
 from tests.run.playing import read_turn, respond
 from tests.run.test_sessions import read, request, sessions, text_of, within
 
@@ -28,7 +28,7 @@ class Away(MemoryStore):
         self.is_away = False
         self.loses: set[str] = set()
 
-    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, **limits: Any) -> TurnStart:
+    async def begin_turn(self, session: SessionRecord, turn: RunRecord, **limits: Any) -> RunStart:
         begun = await super().begin_turn(session, turn, **limits)
         self._lose("begin")
         return begun
@@ -38,13 +38,13 @@ class Away(MemoryStore):
         await super().append_packets(new)
         self._lose("append")
 
-    async def end_turn(self, ending: TurnEnd) -> bool:
+    async def end_turn(self, ending: RunEnd) -> bool:
         self._refuse()
         ended = await super().end_turn(ending)
         self._lose("end")
         return ended
 
-    async def turn(self, request_id: str) -> TurnRecord | None:
+    async def turn(self, request_id: str) -> RunRecord | None:
         self._refuse()
         return await super().turn(request_id)
 
@@ -64,10 +64,10 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def ended(store: MemoryStore, number: int = 1) -> TurnRecord:
+async def ended(store: MemoryStore, number: int = 1) -> RunRecord:
     async def is_over() -> bool:
         turn = await MemoryStore.turn(store, str(UUID(int=number)))
-        return turn is not None and turn.state is not TurnState.RUNNING
+        return turn is not None and turn.state is not StoredState.RUNNING
 
     await until(is_over)
     turn = await MemoryStore.turn(store, str(UUID(int=number)))
@@ -88,7 +88,7 @@ def test_an_end_that_could_not_be_written_is_written_when_the_store_is_back_and_
         assert made.running == 0
         await asyncio.sleep(0.2)  # some attempts fail
         store.is_away = False
-        assert (await ended(store)).state is TurnState.DONE
+        assert (await ended(store)).state is StoredState.DONE
         assert text_of(await read(made, request())) == "0 before. one two"
         assert (await made.receipt(turn.request_id)).outcome.status == "done"
 
@@ -109,7 +109,7 @@ def test_packets_that_could_not_be_written_end_the_turn_when_the_store_is_back()
         found = await made.store.session("s")
         assert found is not None
         store.is_away = False
-        assert (await ended(store)).state is TurnState.FAILED
+        assert (await ended(store)).state is StoredState.FAILED
         last = [StreamPacket.parse(kept.body) for kept in await read(made, request())][-2:]
         assert [packet.op for packet in last] == ["error", "close"]
         assert (last[0].p.code, last[0].p.severity) == ("unavailable", "transient")
@@ -131,7 +131,7 @@ def test_a_refusal_that_could_not_be_written_is_unavailable_and_written_when_the
                 await made.begin(refused)
         assert made.running == 0
         store.is_away = False
-        assert (await ended(store)).state is TurnState.REFUSED
+        assert (await ended(store)).state is StoredState.REFUSED
         with pytest.raises(RefusedError, match="does not support image content"):
             await made.begin(refused)
         chain = [json.loads(record.body) for record in await store.receipts("s")]
@@ -149,7 +149,7 @@ def test_an_end_whose_confirmation_was_lost_counts_and_is_not_written_twice():
     async def run() -> None:
         with pytest.raises(StoreError):
             await respond(made, request())
-        assert (await ended(store)).state is TurnState.DONE
+        assert (await ended(store)).state is StoredState.DONE
         assert text_of(await read(made, request())) == "0 before. one two"
         await made.drain(5)
         assert len(await store.receipts("s")) == 1
@@ -168,7 +168,7 @@ def test_packets_whose_confirmation_was_lost_are_followed_by_the_end():
         packets = [StreamPacket.parse(record.body) for record in kept]
         assert [packet.op for packet in packets[-2:]] == ["error", "close"]
         assert packets[-2].p.code == "unavailable"
-        assert (await ended(store)).state is TurnState.FAILED
+        assert (await ended(store)).state is StoredState.FAILED
 
     within(store, run)
 
@@ -202,7 +202,7 @@ def test_several_turns_end_when_the_store_is_back_and_make_one_chain():
         assert {type(each) for each in told} == {StoreError}
         store.is_away = False
         for number in range(1, 9):
-            assert (await ended(store, number)).state is TurnState.DONE
+            assert (await ended(store, number)).state is StoredState.DONE
         chain = [json.loads(record.body) for record in await store.receipts("s")]
         assert len(chain) == 8
         assert verify(chain).ok

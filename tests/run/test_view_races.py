@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from accord.agent import Turn, Yielded
 from accord.errors import StoreError
-from accord.ports import PacketBatch, TurnEnd
+from accord.ports import PacketBatch, RunEnd
 from accord.run import Reader, Run, Sessions
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import ClosePacket, DeltaPacket, StreamPacket
@@ -53,7 +53,7 @@ class Unsteady(MemoryStore):
         await ticks(self._random.randint(0, 3))
         return found
 
-    async def end_turn(self, ending: TurnEnd) -> bool:
+    async def end_turn(self, ending: RunEnd) -> bool:
         await ticks(self._random.randint(0, 3))
         return await super().end_turn(ending)
 

@@ -12,7 +12,7 @@ from scripts.docs.pages import DOCS, PAGES
 
 from accord.ports import QueuedWork
 from accord.stores.sqlite import SqliteStore
-from accord.wire.session import TurnState
+from accord.wire.session import StoredState
 from tests.stores.records import a_session, a_turn, ending
 
 SOURCE = Path(pipeline.__file__).parents[3] / "src" / "accord"
@@ -46,10 +46,10 @@ async def place(store: SqliteStore) -> str:
     turn = await store.turn("r1")
     if turn is None:
         return REQUEST
-    return WAITING if turn.state is TurnState.RUNNING and not turn.runner else turn.state
+    return WAITING if turn.state is StoredState.RUNNING and not turn.runner else turn.state
 
 
-async def make(store: SqliteStore, call: str, end: TurnState) -> None:
+async def make(store: SqliteStore, call: str, end: StoredState) -> None:
     """Make one call of the store for the turn."""
     waiting = a_turn(runner="")
     match call:
@@ -73,7 +73,7 @@ async def make(store: SqliteStore, call: str, end: TurnState) -> None:
             pytest.fail(f"no test makes the call {call}")
 
 
-BEFORE = {REQUEST: (), WAITING: ("queue_turn",), TurnState.RUNNING: ("begin_turn",)}
+BEFORE = {REQUEST: (), WAITING: ("queue_turn",), StoredState.RUNNING: ("begin_turn",)}
 """The calls that bring a turn to a state."""
 
 
@@ -83,7 +83,7 @@ async def test_each_step_of_a_turn_is_one_that_a_real_store_takes(tmp_path: Path
     store = SqliteStore(tmp_path / "accord.db")
     await store.open()
     try:
-        end = TurnState(after) if after in ENDS else TurnState.DONE
+        end = StoredState(after) if after in ENDS else StoredState.DONE
         # Only a turn that was in the queue can go back to it.
         for earlier in ("queue_turn", "claim") if call == "queue_again" else BEFORE[before]:
             await make(store, earlier, end)
@@ -95,7 +95,7 @@ async def test_each_step_of_a_turn_is_one_that_a_real_store_takes(tmp_path: Path
 
 
 def test_every_final_state_says_when_it_is_reached():
-    assert set(ENDS) == set(TurnState) - {TurnState.RUNNING}
+    assert set(ENDS) == set(StoredState) - {StoredState.RUNNING}
 
 
 @pytest.mark.parametrize("name", PICTURES)

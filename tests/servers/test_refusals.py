@@ -17,7 +17,7 @@ from accord.ports import SessionStore
 from accord.run import Dispatcher, Engine, Sessions
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
-from accord.wire.session import TurnState
+from accord.wire.session import StoredState
 from tests.servers.conftest import NewQueue
 from tests.servers.queued import PROGRAM, QUEUED, reached
 from tests.servers.refusing import EVERYWHERE, Refused, application
@@ -207,7 +207,7 @@ def test_a_refusal_has_a_receipt_in_the_chain_of_its_session_and_leaves_nothing_
             for receipt in receipts:
                 turn = await store.turn(receipt["request_id"])
                 assert turn is not None
-                assert turn.state is TurnState.REFUSED
+                assert turn.state is StoredState.REFUSED
             assert list(await store.history(session_id, limit=10)) == []
             assert sessions.running == 0
 

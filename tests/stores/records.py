@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from accord.ports import PacketBatch, SessionStore, TurnEnd, TurnStart
+from accord.ports import PacketBatch, RunEnd, RunStart, SessionStore
 from accord.wire.conversation import ChatMessage, Role
-from accord.wire.session import ReceiptRecord, SessionRecord, TurnRecord, TurnState
+from accord.wire.session import ReceiptRecord, RunRecord, SessionRecord, StoredState
 
 START = datetime(2026, 1, 31, 12, 0, 0, 123457, tzinfo=UTC)
 
@@ -24,16 +24,16 @@ def a_session(session_id: str = "s1", *, owner: str = "ada", seconds: float = 0,
 
 def a_turn(
     request_id: str = "r1", session_id: str = "s1", *, owner: str = "ada", seconds: float = 1, **fields: Any
-) -> TurnRecord:
+) -> RunRecord:
     usual: dict[str, Any] = {"request_digest": "d", "runner": "p1", "created_at": at(seconds)}
-    return TurnRecord(request_id=request_id, session_id=session_id, owner=owner, **{**usual, **fields})
+    return RunRecord(request_id=request_id, session_id=session_id, owner=owner, **{**usual, **fields})
 
 
 def ending(
-    last: str | PacketBatch = "r1", state: TurnState = TurnState.DONE, seconds: float = 2, **left: Any
-) -> TurnEnd:
+    last: str | PacketBatch = "r1", state: StoredState = StoredState.DONE, seconds: float = 2, **left: Any
+) -> RunEnd:
     """The end of a turn, given by its name if it has no more packets."""
-    return TurnEnd(PacketBatch(last, 1, []) if isinstance(last, str) else last, state, at(seconds), **left)
+    return RunEnd(PacketBatch(last, 1, []) if isinstance(last, str) else last, state, at(seconds), **left)
 
 
 def a_receipt(request_id: str, previous: str | None, session_id: str = "s1") -> ReceiptRecord:
@@ -52,7 +52,7 @@ async def begun(store: SessionStore, request_id: str = "r1", session_id: str = "
     assert (await store.begin_turn(session, a_turn(request_id, session_id, owner=owner), history=0)).existing is None
 
 
-async def put(store: SessionStore, session: SessionRecord, request_id: str | None = None) -> TurnStart:
+async def put(store: SessionStore, session: SessionRecord, request_id: str | None = None) -> RunStart:
     """Have a session kept, by a turn in it that begins when the session was last used."""
     its = a_turn(request_id or f"of {session.session_id}", session.session_id, owner=session.owner)
     return await store.begin_turn(session, replace(its, created_at=session.updated_at), history=99)

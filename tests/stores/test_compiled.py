@@ -9,10 +9,10 @@ from sqlalchemy import Connection, Executable, bindparam, case, create_engine, d
 
 from accord.stores.prepared import PreparedStatement, by_engine, overwriting, values_of
 from accord.stores.schema import IS_RUNNING, runners, turns, whole_schema
-from accord.wire.session import TurnRecord
+from accord.wire.session import RunRecord
 from tests.stores.records import a_turn, at
 
-NEW = insert(turns).values(values_of(turns, *TurnRecord.__struct_fields__))
+NEW = insert(turns).values(values_of(turns, *RunRecord.__struct_fields__))
 AT = bindparam("at", type_=turns.c.created_at.type)
 LATER = case((turns.c.created_at < AT, AT), else_=turns.c.created_at)
 

@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from accord.errors import StoreConflictError, StoreError
-from accord.ports import PacketBatch, SessionStore, TurnStart
+from accord.ports import PacketBatch, RunStart, SessionStore
 from accord.stores.memory import MemoryStore
 from accord.wire.request import ClientCapabilities
-from accord.wire.session import PacketRecord, SessionRecord, TurnRecord
+from accord.wire.session import PacketRecord, RunRecord, SessionRecord
 from tests.stores.records import a_receipt, a_session, a_turn, at, begun, ending, put, said
 
 AWKWARD = '{"p":"Zürich \\u0000 🦜 \' ; DROP TABLE packets; -- %s :x $1"}'
@@ -87,7 +87,7 @@ async def test_a_turn_cannot_begin_in_a_session_of_another_owner(store: SessionS
 
 
 @pytest.mark.parametrize("turn", [a_turn(session_id="s2"), a_turn(owner="eve")], ids=["session", "owner"])
-async def test_a_turn_begins_in_its_own_session_only(store: SessionStore, turn: TurnRecord):
+async def test_a_turn_begins_in_its_own_session_only(store: SessionStore, turn: RunRecord):
     with pytest.raises(StoreConflictError, match="not of this session"):
         await store.begin_turn(a_session(), turn, history=0)
     assert await store.session("s1") is None
@@ -110,9 +110,9 @@ async def test_sessions_are_listed_by_owner_newest_first_page_by_page(store: Ses
 
 async def test_a_new_turn_is_the_callers_to_run_and_a_known_one_is_shown(store: SessionStore):
     session = a_session(updated_at=at(1))
-    assert await store.begin_turn(session, a_turn(), history=9) == TurnStart(session, None, [], None)
+    assert await store.begin_turn(session, a_turn(), history=9) == RunStart(session, None, [], None)
     again = a_turn(request_digest="another body", runner="p2", created_at=at(5))
-    assert await store.begin_turn(session, again, history=9) == TurnStart(session, a_turn())
+    assert await store.begin_turn(session, again, history=9) == RunStart(session, a_turn())
     assert await store.turn("r1") == a_turn()
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from accord.errors import ErrorCode, RefusedError, StoreConflictError
-from accord.ports import Store, StoredTotal, WholeTurn
+from accord.ports import Store, StoredTotal, WholeRun
 from accord.wire.session import DeletionCounts, SessionKind
 from tests.stores.records import START, a_receipt, a_session, a_turn, at, begun, ending
 
@@ -18,7 +18,7 @@ async def add_call(
     """A session with one call."""
     receipt = a_receipt(f"of {name}", None, name)
     turn = a_turn(f"of {name}", name, last_seq=len(packets))
-    await store.add_turns(a_session(name, kind=kind, seconds=seconds), [WholeTurn(turn, receipt, packets)])
+    await store.add_turns(a_session(name, kind=kind, seconds=seconds), [WholeRun(turn, receipt, packets)])
 
 
 async def test_calls_expire_by_themselves_and_with_the_turns(store: Store):

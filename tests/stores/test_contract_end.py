@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from accord.errors import ErrorCode, RefusedError, StoreConflictError
-from accord.ports import PacketBatch, SessionStore, Store, TurnStart
+from accord.ports import PacketBatch, RunStart, SessionStore, Store
 from accord.stores import erase
 from accord.stores.sql import SqlStore
-from accord.wire.session import DeletionCounts, PacketRecord, ReceiptRecord, TurnState
+from accord.wire.session import DeletionCounts, PacketRecord, ReceiptRecord, StoredState
 from tests.stores.records import a_receipt, a_session, a_turn, at, begun, ending, put, said
 
 
@@ -17,8 +17,8 @@ def numbered(first: int, *bodies: str) -> list[PacketRecord]:
     return [PacketRecord(seq=seq, body=body) for seq, body in enumerate(bodies, start=first)]
 
 
-@pytest.mark.parametrize("state", [TurnState.DONE, TurnState.FAILED, TurnState.CANCELLED])
-async def test_a_turn_ends_once_with_its_last_packets_messages_and_receipt(store: SessionStore, state: TurnState):
+@pytest.mark.parametrize("state", [StoredState.DONE, StoredState.FAILED, StoredState.CANCELLED])
+async def test_a_turn_ends_once_with_its_last_packets_messages_and_receipt(store: SessionStore, state: StoredState):
     await begun(store)
     await store.append_packets(PacketBatch("r1", 1, ["a"]))
     receipt, last = a_receipt("r1", None), PacketBatch("r1", 2, ["b", "c"])
@@ -266,7 +266,7 @@ async def test_the_newest_messages_that_fit_are_given_and_each_is_whole(store: S
 
 
 async def test_a_user_whose_quota_is_used_up_begins_no_turn_until_something_is_deleted(store: SessionStore):
-    async def begin(request_id: str, owner: str, quota: int) -> TurnStart:
+    async def begin(request_id: str, owner: str, quota: int) -> RunStart:
         session, turn = a_session(f"of {owner}", owner=owner), a_turn(request_id, f"of {owner}", owner=owner)
         return await store.begin_turn(session, turn, history=0, quota_bytes=quota)
 

@@ -12,7 +12,7 @@ from accord.stores.statements import LONG_TEXT
 from accord.stores.transcripts import PROMPT_PART_BYTES
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.packet import DeltaPacket
-from accord.wire.session import DeletionCounts, TurnState
+from accord.wire.session import DeletionCounts, StoredState
 from tests.stores.records import START, a_session, a_turn, at, begun, ending, said
 
 LONG = "ä\n\N{GRINNING FACE}" * LONG_TEXT
@@ -48,7 +48,7 @@ async def test_the_last_turns_of_a_session_come_oldest_first_with_their_sizes(st
     await store.append_packets(PacketBatch("r1", 1, ["a", "b"]))
     await store.end_turn(ending(PacketBatch("r1", 3, ["cde"])))
     first = a_turn("r2", seconds=1)
-    second = a_turn("r1", seconds=3, prompt_bytes=5, state=TurnState.DONE, last_seq=3, ended_at=at(2))
+    second = a_turn("r1", seconds=3, prompt_bytes=5, state=StoredState.DONE, last_seq=3, ended_at=at(2))
     assert await store.session_turns("s1", limit=9) == (2, [(first, 0), (second, 10)])
     assert await store.session_turns("s1", limit=1) == (2, [(second, 10)])
 
@@ -62,9 +62,9 @@ async def test_messages_are_found_by_the_turn_that_added_them(store: SessionStor
     assert await store.messages("none", limit=3, max_bytes=10_000) == {}
 
 
-@pytest.mark.parametrize("state", [TurnState.DONE, TurnState.CANCELLED])
+@pytest.mark.parametrize("state", [StoredState.DONE, StoredState.CANCELLED])
 @pytest.mark.parametrize("has_prompt", [True, False])
-async def test_a_long_message_is_read_with_its_whole_text(store: SessionStore, state: TurnState, has_prompt: bool):
+async def test_a_long_message_is_read_with_its_whole_text(store: SessionStore, state: StoredState, has_prompt: bool):
     prompt = blocks("first", LONG) if has_prompt else b""
     await begun_with(store, prompt)
     question = ChatMessage(role=Role.USER, content=f"first\n{LONG}", timestamp=START)

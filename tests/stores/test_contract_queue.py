@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from accord.errors import ErrorCode, RefusedError, StoreConflictError
-from accord.ports import ClaimedTurn, PacketBatch, QueuedWork, SharedStore
+from accord.ports import ClaimedRun, PacketBatch, QueuedWork, SharedStore
 from tests.stores.passing import let_pass
 from tests.stores.records import a_session, a_turn, ending, said
 
@@ -31,11 +31,11 @@ async def put_in(queue: SharedStore, request_id: str, owner: str = "ada", **work
     assert (await queue.queue_turn(session, turn, added)).existing is None
 
 
-async def claim(queue: SharedStore, runner: str = "w1", *agents: str) -> ClaimedTurn | None:
+async def claim(queue: SharedStore, runner: str = "w1", *agents: str) -> ClaimedRun | None:
     return await queue.claim(agents or ["demo"], runner=runner, history=10, history_bytes=10_000)
 
 
-async def must_claim(queue: SharedStore, runner: str = "w1") -> ClaimedTurn:
+async def must_claim(queue: SharedStore, runner: str = "w1") -> ClaimedRun:
     claimed = await claim(queue, runner)
     assert claimed is not None
     return claimed

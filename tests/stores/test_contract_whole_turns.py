@@ -6,21 +6,21 @@ import pytest
 from msgspec.structs import replace
 
 from accord.errors import StoreConflictError
-from accord.ports import SessionStore, Store, WholeTurn
+from accord.ports import SessionStore, Store, WholeRun
 from accord.stores.prepared import driver_of
 from accord.stores.sqlite import SqliteStore
-from accord.wire.session import PacketRecord, TurnState
+from accord.wire.session import PacketRecord, StoredState
 from tests.stores.records import a_receipt, a_session, a_turn, at, begun
 
 
-def whole(request_id: str, previous: str | None, *packets: str, state: TurnState = TurnState.DONE) -> WholeTurn:
+def whole(request_id: str, previous: str | None, *packets: str, state: StoredState = StoredState.DONE) -> WholeRun:
     turn = a_turn(request_id, state=state, ended_at=at(3), last_seq=len(packets))
-    return WholeTurn(turn, a_receipt(request_id, previous), packets)
+    return WholeRun(turn, a_receipt(request_id, previous), packets)
 
 
 async def test_turns_that_are_over_are_stored_together_with_their_packets_and_receipts(store: SessionStore):
     first = whole("r1", None, "a", "b")
-    second = whole("r2", first.receipt.hash, state=TurnState.FAILED)
+    second = whole("r2", first.receipt.hash, state=StoredState.FAILED)
     await store.add_turns(a_session(), [first, second])
     third = whole("r3", second.receipt.hash, "c")
     await store.add_turns(a_session(seconds=5), [third])
@@ -44,12 +44,12 @@ async def test_turns_that_are_over_are_stored_together_with_their_packets_and_re
         ([whole("r9", "0" * 64)], "do not follow"),
         ([whole("r2", None), whole("r3", None)], "do not follow"),
         ([whole("r1", None)], "stored already"),
-        ([WholeTurn(whole("r2", None).turn, a_receipt("r3", None))], "not of this turn"),
-        ([WholeTurn(replace(whole("r2", None).turn, owner="eve"), a_receipt("r2", None))], "not of this session"),
+        ([WholeRun(whole("r2", None).turn, a_receipt("r3", None))], "not of this turn"),
+        ([WholeRun(replace(whole("r2", None).turn, owner="eve"), a_receipt("r2", None))], "not of this session"),
     ],
 )
 async def test_turns_that_contradict_what_is_stored_are_a_conflict_and_nothing_is_written(
-    store: SessionStore, turns: list[WholeTurn], reason: str
+    store: SessionStore, turns: list[WholeRun], reason: str
 ):
     await begun(store, "r1")
     with pytest.raises(StoreConflictError, match=reason):
@@ -79,7 +79,7 @@ async def test_many_turns_take_as_many_statements_as_one(tmp_path: Path):
         await store.open()
         seen: list[str] = []
         await store.write(lambda connection: driver_of(connection).set_trace_callback(seen.append))
-        turns, previous = list[WholeTurn](), None
+        turns, previous = list[WholeRun](), None
         for number in range(count):
             turns.append(whole(f"r{number}", previous, "a", "b"))
             previous = turns[-1].receipt.hash

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from accord.errors import StoreConflictError
-from accord.ports import PacketBatch, TurnStart
+from accord.ports import PacketBatch, RunStart
 from accord.stores.sqlite import SqliteStore
 from tests.stores.records import a_session, a_turn, begun, ending
 
@@ -52,7 +52,7 @@ async def test_a_group_of_different_jobs_is_written_in_the_order_it_was_handed_o
             store.append_packets(PacketBatch("r1", 4, ["late"])),
         ]
         first, *outcomes, late = await asyncio.gather(*jobs, return_exceptions=True)
-        assert first == TurnStart(a_session(), history=[])
+        assert first == RunStart(a_session(), history=[])
         assert outcomes == [None, None, True]
         assert isinstance(late, StoreConflictError)
 
@@ -74,7 +74,7 @@ async def test_a_beginning_that_conflicts_after_writing_does_not_affect_its_grou
         mine = [store.begin_turn(a_session(), a_turn(f"r{number}"), history=0) for number in range(1, 9)]
         taken = store.begin_turn(a_session("hers"), a_turn("taken", "hers"), history=0)
         *outcomes, conflict = await asyncio.gather(*mine, taken, return_exceptions=True)
-        assert outcomes == [TurnStart(a_session(), history=[])] * 8
+        assert outcomes == [RunStart(a_session(), history=[])] * 8
         assert isinstance(conflict, StoreConflictError)
         assert await store.turn("taken") is None
 

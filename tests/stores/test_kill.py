@@ -10,7 +10,7 @@ from threading import Timer
 import pytest
 
 from accord.stores.sqlite import SqliteStore
-from accord.wire.session import TurnState
+from accord.wire.session import StoredState
 from tests.stores.records import said
 
 ROOT = Path(__file__).parent.parent.parent
@@ -71,7 +71,7 @@ async def check(file: Path, acknowledged: list[tuple[str, str]]) -> None:
         turn = await store.turn(request_id)
         assert turn is not None
         if request_id in ended:
-            assert turn.state is TurnState.DONE
+            assert turn.state is StoredState.DONE
             assert await store.receipt(request_id) is not None
         packets = await store.packets(request_id, after_seq=0, limit=MANY)
         assert len(packets) >= seq

@@ -10,7 +10,7 @@ from accord.assembly.links import open_links
 from accord.assembly.store import is_store_missing, make_store
 from accord.config import LoadedConfig, StoreKind
 from accord.errors import StoreError, UsageError
-from accord.ports import Channel, QueueStore, RunningTurns
+from accord.ports import Channel, LongestRuns, QueueStore
 from accord.run.refusals import FORGET_TOPIC, FORGOTTEN_TOPIC, LIST_TOPIC, LISTED_TOPIC
 from accord.servers.observability.overview import Overview, ProcessTable
 from accord.servers.observability.status import REQUEST_TOPIC, STATUS_TOPIC, decode_status
@@ -42,7 +42,7 @@ class ServiceView:
 
     async def read(self) -> Overview:
         """The service now; a store that cannot be read is reported in the overview."""
-        turns, depths, problem = RunningTurns(0, ()), [], None
+        turns, depths, problem = LongestRuns(0, ()), [], None
         try:
             turns = await self._store.running_turns(limit=MAX_TURNS)
             depths = await self._store.queue_depths()

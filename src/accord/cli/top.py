@@ -18,7 +18,7 @@ from accord.assembly.top import ServiceView, open_service_view
 from accord.cli.configuration import load
 from accord.cli.options import ConfigOption, JsonOption, QueueOption, StoreOption, TrustOption
 from accord.console import Console, styled_line
-from accord.ports import ListedTurn, QueueDepth
+from accord.ports import ListedRun, QueueDepth
 from accord.servers.observability.overview import Overview, ProcessRow
 from accord.servers.observability.status import Percentiles
 from accord.terminal import format_count
@@ -125,7 +125,7 @@ def draw(overview: Overview, width: int, height: int | None = None) -> Group:
         used = len(parts) + len(overview.processes) + len(overview.depths) + 5
         turns = turns[: max(1, height - used)]
     if turns:
-        process: Column[ListedTurn] = Column("PROCESS", overview.process_of, 2)
+        process: Column[ListedRun] = Column("PROCESS", overview.process_of, 2)
         parts += [NO_TEXT, make_table([*TURN_COLUMNS, process], turns, width)]
         if len(turns) < overview.turns.total:
             parts.append(styled_line(f"… and {overview.turns.total - len(turns)} more turns"))
@@ -218,7 +218,7 @@ QUEUE_COLUMNS: Final[Sequence[Column[QueueDepth]]] = (
     Column("WAITING", lambda depth: str(depth.waiting), is_number=True),
     Column("OLDEST", lambda depth: format_seconds(depth.oldest_s), 1, is_number=True),
 )
-TURN_COLUMNS: Final[Sequence[Column[ListedTurn]]] = (
+TURN_COLUMNS: Final[Sequence[Column[ListedRun]]] = (
     Column("AGE", lambda turn: format_seconds(turn.age_s), is_number=True),
     Column("OWNER", lambda turn: turn.owner),
     Column("AGENT", lambda turn: turn.agent, 1),

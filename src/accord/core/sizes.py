@@ -120,7 +120,7 @@ class SizeLimits:
     turn_bytes: int = 64 * MEBIBYTE
 
 
-class TurnSize:
+class RunSize:
     """Counts what the agent of one turn has sent."""
 
     def __init__(self, limits: SizeLimits) -> None:

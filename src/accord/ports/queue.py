@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from accord.ports.stores import PacketBatch
-from accord.wire.session import PacketRecord, TurnRecord
+from accord.wire.session import PacketRecord, RunRecord
 
 Receive = Callable[[bytes], None]
 """Takes a message; called in the event loop, and must not raise."""
@@ -64,7 +64,7 @@ class LinkCounts:
     """Batches of packets that the session store took because the log of packets could not."""
 
 
-class TurnNews(NamedTuple):
+class RunNews(NamedTuple):
     """Stored packets of a running turn, numbered from `first_seq`; `packets` is None if they have to be read.
 
     With `is_over`, the turn has ended with these packets, and the store has all of it.
@@ -80,7 +80,7 @@ class TurnNews(NamedTuple):
         return self.first_seq <= after_seq + 1 and (self.packets is not None or self.last_seq <= after_seq)
 
 
-class TurnLog(Protocol):
+class RunLog(Protocol):
     """Takes the packets of one running turn, from one process at a time, before any client gets them."""
 
     async def append(self, new: PacketBatch) -> None:
@@ -110,8 +110,8 @@ class PacketLog(Protocol):
     """Where the packets of running turns are written and followed, by all processes of a service."""
 
     def open_turn(
-        self, turn: TurnRecord, logged_seq: int, unstored: Sequence[str] = (), *, is_followed: bool = False
-    ) -> TurnLog:
+        self, turn: RunRecord, logged_seq: int, unstored: Sequence[str] = (), *, is_followed: bool = False
+    ) -> RunLog:
         """The log of a turn that this process runs, with so many packets so far.
 
         The last of them are `unstored` if the session store does not have these yet. With `is_followed`, other
@@ -119,7 +119,7 @@ class PacketLog(Protocol):
         """
         ...
 
-    async def fence(self, turn: TurnRecord) -> Sequence[str]:
+    async def fence(self, turn: RunRecord) -> Sequence[str]:
         """Refuse packets of earlier epochs from now on; then return the packets that follow `turn.last_seq`.
 
         In this order: otherwise an earlier process could append between the two, and a packet would be repeated.
@@ -131,7 +131,7 @@ class PacketLog(Protocol):
         """Packets that follow this number and that the session store may not have yet, a limited amount."""
         ...
 
-    def follow(self, request_id: str, receive: Callable[[TurnNews], None]) -> Callable[[], None]:
+    def follow(self, request_id: str, receive: Callable[[RunNews], None]) -> Callable[[], None]:
         """Call `receive` with the news of a turn; returns a function that ends this. News can be lost."""
         ...
 

@@ -12,19 +12,19 @@ from accord.wire.session import (
     DeletionCounts,
     PacketRecord,
     ReceiptRecord,
+    RunRecord,
     SessionKind,
     SessionRecord,
+    StoredState,
     TokenRecord,
-    TurnRecord,
-    TurnState,
 )
 
 
-class TurnStart(msgspec.Struct, frozen=True):
+class RunStart(msgspec.Struct, frozen=True):
     """The start of a turn: the `existing` turn of the same request id, or the context of a new one."""
 
     session: SessionRecord
-    existing: TurnRecord | None = None
+    existing: RunRecord | None = None
     history: Sequence[ChatMessage] = ()
     last_receipt_hash: str | None = None
 
@@ -60,13 +60,13 @@ class QueuedWork(msgspec.Struct, frozen=True):
     reserved_micro: int = 0
 
 
-class ClaimedTurn(msgspec.Struct, frozen=True):
+class ClaimedRun(msgspec.Struct, frozen=True):
     """A turn that a worker was given to run, or to end: its record has the worker's epoch.
 
     `work` is None for a turn that never was in the queue, since its process ran it directly.
     """
 
-    turn: TurnRecord
+    turn: RunRecord
     session: SessionRecord
     work: QueuedWork | None
     history: Sequence[ChatMessage] = ()
@@ -76,7 +76,7 @@ class ClaimedTurn(msgspec.Struct, frozen=True):
     """How long ago it was put into the queue, by the storage's clock."""
 
 
-class ListedTurn(msgspec.Struct, frozen=True):
+class ListedRun(msgspec.Struct, frozen=True):
     """A running turn as operators see it. `age_s` is how long its process has it, by the storage's clock."""
 
     request_id: str
@@ -88,11 +88,11 @@ class ListedTurn(msgspec.Struct, frozen=True):
     age_s: float
 
 
-class RunningTurns(NamedTuple):
+class LongestRuns(NamedTuple):
     """How many turns run in all processes, and those that have run for the longest time."""
 
     total: int
-    oldest: Sequence[ListedTurn]
+    oldest: Sequence[ListedRun]
 
 
 class QueueDepth(msgspec.Struct, frozen=True):
@@ -103,34 +103,34 @@ class QueueDepth(msgspec.Struct, frozen=True):
     oldest_s: float
 
 
-class TurnEnd(msgspec.Struct):
+class RunEnd(msgspec.Struct):
     """The end of a turn: its last packets, its final state, its messages and its receipt."""
 
     last: PacketBatch
-    state: TurnState
+    state: StoredState
     ended_at: datetime
     messages: Sequence[ChatMessage] = ()
     receipt: ReceiptRecord | None = None
 
 
-class SessionTurns(NamedTuple):
+class SessionRuns(NamedTuple):
     """How many turns a session has, and the last of them, oldest first, each with the bytes that it takes."""
 
     total: int
-    last: Sequence[tuple[TurnRecord, int]]
+    last: Sequence[tuple[RunRecord, int]]
 
 
-class TurnProgress(NamedTuple):
+class RunProgress(NamedTuple):
     """How far a turn is: whether it runs, and the number of its last stored packet."""
 
     is_running: bool
     last_seq: int
 
 
-class WholeTurn(msgspec.Struct, frozen=True):
+class WholeRun(msgspec.Struct, frozen=True):
     """A turn that is stored only when it is over: its record with its final state, its packets and its receipt."""
 
-    turn: TurnRecord
+    turn: RunRecord
     receipt: ReceiptRecord
     packets: Sequence[str] = ()
 
@@ -196,13 +196,13 @@ class SessionStore(Protocol):
     async def begin_turn(  # noqa: PLR0913 - the turn, and what limits it
         self,
         session: SessionRecord,
-        turn: TurnRecord,
+        turn: RunRecord,
         *,
         history: int,
         history_bytes: int = HISTORY_BYTES,
         quota_bytes: int | None = None,
         prompt: bytes = b"",
-    ) -> TurnStart:
+    ) -> RunStart:
         """Begin a turn and create or update its session, atomically.
 
         `prompt` is what the client sent, to be read with `prompt()`: a JSON array of content blocks. Its `prompt_text`
@@ -219,11 +219,11 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def turn(self, request_id: str) -> TurnRecord | None:
+    async def turn(self, request_id: str) -> RunRecord | None:
         """Return the turn of that request id."""
         ...
 
-    async def session_turns(self, session_id: str, *, limit: int) -> SessionTurns:
+    async def session_turns(self, session_id: str, *, limit: int) -> SessionRuns:
         """Return the last turns of a session, at most `limit`."""
         ...
 
@@ -243,7 +243,7 @@ class SessionStore(Protocol):
         """Return the time of the storage's clock in seconds, by which it is decided what is too old."""
         ...
 
-    async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[TurnRecord]:
+    async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[RunRecord]:
         """Return running turns of other processes than `runner` without a heartbeat for `lease_s`, oldest first.
 
         The start of a turn counts as a heartbeat of its process. The storage's clock decides. Turns that wait in the
@@ -251,7 +251,7 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def take_over(self, turn: TurnRecord, lease_s: float, *, runner: str) -> ClaimedTurn | None:
+    async def take_over(self, turn: RunRecord, lease_s: float, *, runner: str) -> ClaimedRun | None:
         """Give an abandoned turn, or a turn of `runner` itself, to `runner` under a new epoch.
 
         From then on the process that had it can neither append to it nor end it. None if it is not abandoned any more,
@@ -259,11 +259,11 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def turn_states(self, request_ids: Sequence[str]) -> dict[str, TurnProgress]:
+    async def turn_states(self, request_ids: Sequence[str]) -> dict[str, RunProgress]:
         """Return how far these turns are; those that do not exist are missing."""
         ...
 
-    async def running(self, runner: str) -> list[TurnRecord]:
+    async def running(self, runner: str) -> list[RunRecord]:
         """Return the running turns of one process, oldest first."""
         ...
 
@@ -296,7 +296,7 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def end_turn(self, ending: TurnEnd) -> bool:
+    async def end_turn(self, ending: RunEnd) -> bool:
         """End a running turn with its last packets, its messages and its receipt, atomically.
 
         Returns False, and writes nothing, if the receipt does not follow the session's last one because another turn
@@ -304,7 +304,7 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def add_turns(self, session: SessionRecord, turns: Sequence[WholeTurn]) -> None:
+    async def add_turns(self, session: SessionRecord, turns: Sequence[WholeRun]) -> None:
         """Store turns of one session that are over, in the order of their receipts, and create or update the session.
 
         All of them or none: a request id that is known, or a first receipt that does not follow the session's last
@@ -364,21 +364,19 @@ class QueueStore(Protocol):
     async def queue_turn(
         self,
         session: SessionRecord,
-        turn: TurnRecord,
+        turn: RunRecord,
         work: QueuedWork,
         *,
         quota_bytes: int | None = None,
         max_running: int | None = None,
-    ) -> TurnStart:
+    ) -> RunStart:
         """Begin a turn as `begin_turn` does, but without a history: it waits for a worker.
 
         A new turn is also refused if its owner has `max_running` other turns that run or wait.
         """
         ...
 
-    async def claim(
-        self, agents: Sequence[str], *, runner: str, history: int, history_bytes: int
-    ) -> ClaimedTurn | None:
+    async def claim(self, agents: Sequence[str], *, runner: str, history: int, history_bytes: int) -> ClaimedRun | None:
         """Give the next waiting turn of these agents to `runner`, under a new epoch; None if there is none.
 
         Users take turns: one with many waiting turns does not delay the first turn of another. Of several callers, in
@@ -386,7 +384,7 @@ class QueueStore(Protocol):
         """
         ...
 
-    async def queue_again(self, turn: TurnRecord) -> bool:
+    async def queue_again(self, turn: RunRecord) -> bool:
         """Put a turn that `claim` or `take_over` gave to this epoch back to the front of the queue.
 
         False if the turn has ended or another process has it now.
@@ -401,7 +399,7 @@ class QueueStore(Protocol):
         """Return what waits for each agent that has waiting turns, by its name."""
         ...
 
-    async def running_turns(self, *, limit: int) -> RunningTurns:
+    async def running_turns(self, *, limit: int) -> LongestRuns:
         """Return how many turns run, in all processes, and at most `limit` of them, the oldest first."""
         ...
 

@@ -15,10 +15,10 @@ from uuid import uuid4
 
 from accord.core.receipt import Sign, seal_members
 from accord.errors import ErrorCode, RefusedError, StoreConflictError, StoreError
-from accord.ports import SessionStore, WholeTurn
+from accord.ports import SessionStore, WholeRun
 from accord.run.receipt import MODEL_API, ReceiptContent
 from accord.run.write_behind import WriteBehind
-from accord.wire.session import ReceiptRecord, SessionKind, SessionRecord, TurnRecord, TurnState
+from accord.wire.session import ReceiptRecord, RunRecord, SessionKind, SessionRecord, StoredState
 
 BATCH: Final = 200
 """How many receipts are sealed and stored at a time; the event loop waits while they are sealed."""
@@ -54,7 +54,7 @@ class EndedCall:
 
     request_id: str
     chain: CallChain
-    state: TurnState
+    state: StoredState
     created_at: datetime
     ended_at: datetime
     content: ReceiptContent
@@ -145,11 +145,11 @@ class CallLog:
             updated_at=ended[-1].ended_at,
             kind=chain.kind,
         )
-        turns, last_hash = list[WholeTurn](), chain.last_hash
+        turns, last_hash = list[WholeRun](), chain.last_hash
         for call in ended:
             receipt = self._seal(call, chain.session_id, last_hash)
             last_hash = receipt.hash
-            turns.append(WholeTurn(_turn(call), receipt, call.packets))
+            turns.append(WholeRun(_turn(call), receipt, call.packets))
         try:
             await self.store.add_turns(session, turns)
         except RefusedError as error:  # the session is being deleted with its user
@@ -176,8 +176,8 @@ class CallLog:
         )
 
 
-def _turn(call: EndedCall) -> TurnRecord:
-    return TurnRecord(
+def _turn(call: EndedCall) -> RunRecord:
+    return RunRecord(
         request_id=call.request_id,
         session_id=call.chain.session_id,
         owner=call.chain.owner,

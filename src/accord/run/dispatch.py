@@ -47,7 +47,7 @@ from accord.ports import (
 from accord.run.circuit import Circuits
 from accord.run.costs import RunCosts
 from accord.run.decision_log import log_plan
-from accord.run.limits import NOTHING_MORE, TimeLimits, TurnTimer
+from accord.run.limits import NOTHING_MORE, RunTimer, TimeLimits
 from accord.run.refusals import RefusalMemory, RequestOrigin
 from accord.run.slots import BackendSlots, LimitedAttempts
 from accord.stores.memory_slots import MemorySlots
@@ -201,7 +201,7 @@ class Dispatcher:
         return LimitedAttempts(self.circuits, self.slots, self.concurrent, backends, failures)
 
     async def answer(
-        self, order: WorkOrder, record: WorkRecord, timer: TurnTimer, costs: RunCosts
+        self, order: WorkOrder, record: WorkRecord, timer: RunTimer, costs: RunCosts
     ) -> AsyncGenerator[AnyPiece, None]:
         """The answer to this work, from the first backend of the plan that gives one."""
         began_at = self._clock.monotonic()
@@ -255,7 +255,7 @@ class Dispatcher:
         offer: Offer,
         order: WorkOrder,
         record: WorkRecord,
-        timer: TurnTimer,
+        timer: RunTimer,
         *,
         may_resend: MayResend | None = None,
     ) -> AsyncGenerator[AnyPiece, None]:
@@ -315,7 +315,7 @@ class Dispatcher:
         return EmulationRun(order, (*chosen.emulations, *checks))
 
     async def _settings_for(
-        self, offer: Offer, order: WorkOrder, record: WorkRecord, timer: TurnTimer
+        self, offer: Offer, order: WorkOrder, record: WorkRecord, timer: RunTimer
     ) -> EmulationSettings:
         """The settings, with descriptions of images if a backend is configured to describe them; it sees them once."""
         if self.settings.describe_images_with is None or not offer.rescues:
@@ -329,7 +329,7 @@ class Dispatcher:
             record.described = describer.settings() if describer.settings().image_effects else None
         return record.described or self.settings
 
-    async def _describe_images(self, describer: ImageDescriber, record: WorkRecord, timer: TurnTimer) -> None:
+    async def _describe_images(self, describer: ImageDescriber, record: WorkRecord, timer: RunTimer) -> None:
         wait = timer.wait(describer.by)
         while to_send := describer.next_order():
             size = AnswerSize(describer.by, self._size_limits)
@@ -399,7 +399,7 @@ def _stream_if_native(order: WorkOrder, backend: Backend) -> WorkOrder:
     return order.model_copy(update={"stream": True})
 
 
-class TurnQuestions:
+class RunQuestions:
     """The questions of one turn to backends, each with a record.
 
     The turn of the agent refers to this object, but not the reverse: a turn that is over is freed at once.
@@ -408,7 +408,7 @@ class TurnQuestions:
     __slots__ = ("_agent", "_answers", "_costs", "_dispatcher", "_streams", "_timer", "records")
 
     def __init__(
-        self, dispatcher: Dispatcher, agent: Agent, timer: TurnTimer, costs: RunCosts, *, streams: bool
+        self, dispatcher: Dispatcher, agent: Agent, timer: RunTimer, costs: RunCosts, *, streams: bool
     ) -> None:
         self.records: Final[list[WorkRecord]] = []
         self._answers: Final[list[AsyncGenerator[AnyPiece, None]]] = []

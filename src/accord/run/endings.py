@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from accord.core.receipt import Sign, seal_members
 from accord.errors import StoreConflictError, StoreError
-from accord.ports import ClaimedTurn, Clock, PacketBatch, PacketLog, SessionStore, TurnEnd
+from accord.ports import ClaimedRun, Clock, PacketBatch, PacketLog, RunEnd, SessionStore
 from accord.run.receipt import (
     STATE_BY_OUTCOME,
     ReceiptContent,
@@ -19,17 +19,17 @@ from accord.run.run import Run
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import stream_error
-from accord.wire.session import ReceiptRecord, TurnState
+from accord.wire.session import ReceiptRecord, StoredState
 
 MAX_SEALINGS: Final = 100
 """How often a receipt is sealed again when other turns of its session end first."""
 INTERRUPTED: Final = "The process that ran this turn has died, or was cut off from the store"
 
-TurnEnded = Callable[[Mapping[str, Any]], None]
+RunEnded = Callable[[Mapping[str, Any]], None]
 """Called with the members of a receipt, once it is stored."""
 
 
-class TurnEndings:
+class RunEndings:
     """Ends turns in a store. `sign` signs each receipt."""
 
     def __init__(
@@ -39,7 +39,7 @@ class TurnEndings:
         clock: Callable[[], Clock],
         *,
         sign: Sign | None = None,
-        on_turn_ended: TurnEnded | None = None,
+        on_turn_ended: RunEnded | None = None,
     ) -> None:
         self._store: Final = store
         self._log: Final = log
@@ -58,12 +58,12 @@ class TurnEndings:
         report, answer = await run.adaptation(last)
         if answer:
             messages.append(ChatMessage.trusted(role=Role.ASSISTANT, content=answer, timestamp=now))
-        state = TurnState.REFUSED if run.rejection is not None else STATE_BY_OUTCOME[outcome_of(run).status]
-        ending = TurnEnd(last, state, now, messages)
+        state = StoredState.REFUSED if run.rejection is not None else STATE_BY_OUTCOME[outcome_of(run).status]
+        ending = RunEnd(last, state, now, messages)
         content = partial(receipt_content, run, report, shape, now)
         run.receipt = await self._seal_and_end(ending, content, previous)
 
-    async def interrupt(self, claimed: ClaimedTurn) -> bool:
+    async def interrupt(self, claimed: ClaimedRun) -> bool:
         """End a turn whose process died, with an error; False if another process was faster.
 
         The packets that clients may have seen are kept: first no more of them can be added, then they are read.
@@ -78,7 +78,7 @@ class TurnEndings:
         last = PacketBatch(turn.request_id, turn.last_seq + 1, bodies, turn.epoch)
         content = partial(interrupted_content, turn, claimed.session, INTERRUPTED, now)
         try:
-            await self._seal_and_end(TurnEnd(last, TurnState.FAILED, now), content, claimed.last_receipt_hash)
+            await self._seal_and_end(RunEnd(last, StoredState.FAILED, now), content, claimed.last_receipt_hash)
         except StoreConflictError:
             return False
         log = self._log.open_turn(turn, turn.last_seq, is_followed=True)
@@ -90,7 +90,7 @@ class TurnEndings:
         return self._clock().now()
 
     async def _seal_and_end(
-        self, ending: TurnEnd, content_after: Callable[[str | None], ReceiptContent], previous: str | None
+        self, ending: RunEnd, content_after: Callable[[str | None], ReceiptContent], previous: str | None
     ) -> Mapping[str, Any]:
         """End a turn in the store, with a receipt that follows the session's last one; returns its members."""
         for _ in range(MAX_SEALINGS):

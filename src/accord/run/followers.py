@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from accord.errors import StoreError
-from accord.ports import LinkCounts, PacketLog, SessionStore, TurnNews
+from accord.ports import LinkCounts, PacketLog, RunNews, SessionStore
 
 CHECK_S: Final = 2.0
 """How often the store is asked how far the followed turns are."""
@@ -33,7 +33,7 @@ class Follower:
         self.last_known = 0
         """The last packet that news or a read of the store has named; the store having more means lost or late news."""
         self._leave: Final = leave
-        self._news: Final[deque[TurnNews]] = deque()
+        self._news: Final[deque[RunNews]] = deque()
         self._bytes = 0
         self._must_read = False
         self._arrived: Final = asyncio.Event()
@@ -43,7 +43,7 @@ class Follower:
         """How many news wait for the reader."""
         return len(self._news)
 
-    def put(self, news: TurnNews) -> None:
+    def put(self, news: RunNews) -> None:
         """Add news."""
         self.last_known = max(self.last_known, news.last_seq)
         size = sum(map(len, news.packets)) if news.packets else 0
@@ -61,7 +61,7 @@ class Follower:
         self._must_read = True
         self._arrived.set()
 
-    async def next(self) -> TurnNews | None:
+    async def next(self) -> RunNews | None:
         """The next news; None if the store has to be read."""
         while not self._arrived.is_set():
             await self._arrived.wait()
@@ -141,7 +141,7 @@ class Followers:
                 self._left.set()
                 self._ends.pop(follower.request_id)()
 
-    def _put(self, request_id: str, news: TurnNews) -> None:
+    def _put(self, request_id: str, news: RunNews) -> None:
         for follower in self._followers.get(request_id, ()):
             follower.put(news)
 

@@ -76,7 +76,7 @@ class TimeLimits:
     backend_gap_s: float = 30.0
 
 
-class TurnTimer:
+class RunTimer:
     """The time limits of one turn while it runs, and its cancellation.
 
     Once it is over, everything that waits is ended and nothing more is waited for, whatever the agent makes of that.
@@ -205,7 +205,7 @@ class Wait:
 
     __slots__ = ("_ended", "_paused_left_s", "_timer", "is_agent", "seconds", "source", "task", "until")
 
-    def __init__(self, timer: TurnTimer, source: str, *, is_agent: bool = False) -> None:
+    def __init__(self, timer: RunTimer, source: str, *, is_agent: bool = False) -> None:
         self.source: Final = source
         self.is_agent: Final = is_agent
         self.seconds = 0.0

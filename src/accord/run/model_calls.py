@@ -49,7 +49,7 @@ from accord.off_loop import off_loop, schema_size
 from accord.ports import Backend, Clock, DescribedBackend, OpenReply, RelayedRequest, RelayingBackend
 from accord.run.decision_log import log_plan
 from accord.run.dispatch import Dispatcher, WorkRecord
-from accord.run.limits import TurnTimer
+from accord.run.limits import RunTimer
 from accord.run.model_call import SEVERAL_ANSWERS, Decision, ModelAnswer, ModelCall, PassedOn, refused_fields
 from accord.wire.capability import Capability
 from accord.wire.disposition import Api, Disposition, FieldPolicy, FieldRecord
@@ -438,7 +438,7 @@ class ModelCalls:
         call.more_records = [
             WorkRecord(request_id=call.request_id, caller=call.record.caller) for _ in range(request.answers - 1)
         ]
-        timer = TurnTimer()
+        timer = RunTimer()
         streams: list[AsyncGenerator[AnyPiece, None]] = []
         for record in call.work:
             record.must_see = True
@@ -473,7 +473,7 @@ class ModelCalls:
         call: ModelCall,
         backend: str,
         kind: Api,
-        timer: TurnTimer,
+        timer: RunTimer,
         firsts: Sequence[AnyPiece],
         streams: Sequence[AsyncGenerator[AnyPiece, None]],
     ) -> AsyncGenerator[tuple[int, AnyPiece], None]:

@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from accord.ports import Channel, PacketBatch, SessionStore, TurnLog, TurnNews
-from accord.wire.session import PacketRecord, TurnRecord
+from accord.ports import Channel, PacketBatch, RunLog, RunNews, SessionStore
+from accord.wire.session import PacketRecord, RunRecord
 
 FOLLOW_TOPIC: Final = "follow"
 
@@ -22,20 +22,20 @@ class StoreLog:
         self._store: Final = store
         self._channel: Final = channel
         self._announces_all: Final = announces_all
-        self._open: Final[dict[str, _StoreTurnLog]] = {}
+        self._open: Final[dict[str, _StoreRunLog]] = {}
         if channel is not None:
             channel.subscribe(FOLLOW_TOPIC, self._follow_requested)
 
     def open_turn(
-        self, turn: TurnRecord, logged_seq: int, unstored: Sequence[str] = (), *, is_followed: bool = False
-    ) -> TurnLog:
+        self, turn: RunRecord, logged_seq: int, unstored: Sequence[str] = (), *, is_followed: bool = False
+    ) -> RunLog:
         """The log of a turn that this process runs."""
         del unstored  # the store has all packets
         is_followed = is_followed or self._announces_all
-        log = self._open[turn.request_id] = _StoreTurnLog(self, self._store, turn, logged_seq, is_followed=is_followed)
+        log = self._open[turn.request_id] = _StoreRunLog(self, self._store, turn, logged_seq, is_followed=is_followed)
         return log
 
-    async def fence(self, turn: TurnRecord) -> Sequence[str]:
+    async def fence(self, turn: RunRecord) -> Sequence[str]:
         """The store refuses earlier epochs by itself, and has all packets."""
         del turn
         return ()
@@ -45,7 +45,7 @@ class StoreLog:
         del request_id, after_seq
         return ()
 
-    def follow(self, request_id: str, receive: Callable[[TurnNews], None]) -> Callable[[], None]:
+    def follow(self, request_id: str, receive: Callable[[RunNews], None]) -> Callable[[], None]:
         """Call `receive` with the news of a turn that another process runs."""
         channel = self._channel
         if channel is None:
@@ -59,12 +59,12 @@ class StoreLog:
         if self._channel is not None:
             self._channel.on_gap(lost)
 
-    def announce(self, request_id: str, news: TurnNews) -> None:
+    def announce(self, request_id: str, news: RunNews) -> None:
         """Send news to the processes that follow this turn."""
         if self._channel is not None:
             self._channel.publish(news_topic(request_id), encode_news(news, self._channel.max_bytes))
 
-    def forget(self, log: "_StoreTurnLog") -> None:
+    def forget(self, log: "_StoreRunLog") -> None:
         """Forget a turn that is over."""
         if self._open.get(log.request_id) is log:
             del self._open[log.request_id]
@@ -75,11 +75,11 @@ class StoreLog:
             log.follow_requested()
 
 
-class _StoreTurnLog:
+class _StoreRunLog:
     """The log of one turn."""
 
     def __init__(
-        self, log: StoreLog, store: SessionStore, turn: TurnRecord, logged_seq: int, *, is_followed: bool
+        self, log: StoreLog, store: SessionStore, turn: RunRecord, logged_seq: int, *, is_followed: bool
     ) -> None:
         self.request_id: Final = turn.request_id
         self._log: Final = log
@@ -93,7 +93,7 @@ class _StoreTurnLog:
         await self._store.append_packets(new)
         self._seq = new.last_seq
         if self._is_followed:
-            self._log.announce(self.request_id, TurnNews(new.first_seq, new.last_seq, new.packets))
+            self._log.announce(self.request_id, RunNews(new.first_seq, new.last_seq, new.packets))
 
     async def ending(self, last: Sequence[str], stored_seq: int | None = None) -> PacketBatch:
         if stored_seq is not None:
@@ -102,14 +102,14 @@ class _StoreTurnLog:
 
     def ended(self, last: PacketBatch) -> None:
         if self._is_followed:
-            self._log.announce(self.request_id, TurnNews(last.first_seq, last.last_seq, last.packets, is_over=True))
+            self._log.announce(self.request_id, RunNews(last.first_seq, last.last_seq, last.packets, is_over=True))
 
     def close(self) -> None:
         self._log.forget(self)
 
     def follow_requested(self) -> None:
         self._is_followed = True
-        self._log.announce(self.request_id, TurnNews(self._seq + 1, self._seq))
+        self._log.announce(self.request_id, RunNews(self._seq + 1, self._seq))
 
 
 def news_topic(request_id: str) -> str:
@@ -117,7 +117,7 @@ def news_topic(request_id: str) -> str:
     return f"packets.{request_id}"
 
 
-def encode_news(news: TurnNews, max_bytes: int) -> bytes:
+def encode_news(news: RunNews, max_bytes: int) -> bytes:
     """Encode news: a line about the packets, then a line for each; without these if they do not fit."""
     head: dict[str, Any] = {"first": news.first_seq, "last": news.last_seq, "over": news.is_over}
     if news.packets is not None:
@@ -127,14 +127,14 @@ def encode_news(news: TurnNews, max_bytes: int) -> bytes:
     return json.dumps(head).encode()
 
 
-def decode_news(payload: bytes) -> TurnNews:
+def decode_news(payload: bytes) -> RunNews:
     """Decode news; what is no news at all says nothing."""
     head_line, _, rest = payload.decode(errors="replace").partition("\n")
     try:
         head: Any = json.loads(head_line)
-        news = TurnNews(int(head["first"]), int(head["last"]), None, head["over"] is True)
+        news = RunNews(int(head["first"]), int(head["last"]), None, head["over"] is True)
     except (ValueError, KeyError, TypeError):
-        return TurnNews(1, 0)
+        return RunNews(1, 0)
     packets = rest.split("\n") if rest else []
     if head.get("packets") is not True or len(packets) != news.last_seq - news.first_seq + 1:
         return news

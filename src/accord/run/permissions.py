@@ -1,6 +1,6 @@
 """The permission requests of one turn: sent to the client, recorded for the receipt, ended with the turn.
 
-While the user decides, the agent's time is paused. Like `TurnQuestions`, this object does not refer to its turn.
+While the user decides, the agent's time is paused. Like `RunQuestions`, this object does not refer to its turn.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from typing import Final
 
 from accord.agent import CANNOT_ASK
 from accord.ports import Clock, PermissionChannel
-from accord.run.limits import TurnTimer
+from accord.run.limits import RunTimer
 from accord.wire.agent_work import Permission, PermissionRecord, PermissionRequest, PermissionStatus
 
 ENDED: Final = Permission.trusted(status=PermissionStatus.CANCELLED, why="It was given up before there was an answer")
@@ -33,7 +33,7 @@ class Permissions:
 
     __slots__ = ("_clock", "_is_over", "_permits", "_timer", "_waiting", "packets_made", "requests")
 
-    def __init__(self, permits: PermissionChannel | None, timer: TurnTimer, clock: Clock) -> None:
+    def __init__(self, permits: PermissionChannel | None, timer: RunTimer, clock: Clock) -> None:
         self.packets_made = 0
         self._permits: Final = permits
         self._timer: Final = timer

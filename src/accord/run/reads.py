@@ -21,7 +21,7 @@ from accord.wire.packet import DeltaPacket, StreamPacket
 from accord.wire.problem import error_from_stream
 from accord.wire.receipt import Receipt
 from accord.wire.request import ServiceResponse
-from accord.wire.session import PacketRecord, ReceiptRecord, TurnRecord
+from accord.wire.session import PacketRecord, ReceiptRecord, RunRecord
 
 NO_RECEIPT: Final = "This turn has no receipt yet: it still runs"
 
@@ -42,7 +42,7 @@ class SessionReads:
         """
         return turn.read(after, self._own_view(turn, reader))
 
-    async def read_stored(self, record: TurnRecord, reader: Reader) -> AsyncGenerator[ViewBatch, None]:
+    async def read_stored(self, record: RunRecord, reader: Reader) -> AsyncGenerator[ViewBatch, None]:
         """What is stored of a turn by now, in the view of this reader; a batch has one packet of the agent."""
 
         async def one_by_one() -> AsyncGenerator[Sequence[PacketRecord], None]:

@@ -52,7 +52,7 @@ from accord.wire.receipt import (
     to_int_if_whole,
 )
 from accord.wire.request import AgentRequest, ClientCapabilities
-from accord.wire.session import SessionRecord, TurnRecord, TurnState
+from accord.wire.session import RunRecord, SessionRecord, StoredState
 
 MAX_ENDPOINT_CHARS: Final = 500
 """How much of an endpoint's own error message is stored."""
@@ -60,11 +60,11 @@ MAX_ENDPOINT_CHARS: Final = 500
 MAX_CODE_CHARS: Final = 100
 """How much of an agent's own error code is stored."""
 
-STATE_BY_OUTCOME: Final[Mapping[OutcomeStatus, TurnState]] = {
-    OutcomeStatus.DONE: TurnState.DONE,
-    OutcomeStatus.CANCELLED: TurnState.CANCELLED,
-    OutcomeStatus.REFUSED: TurnState.FAILED,
-    OutcomeStatus.FAILED: TurnState.FAILED,
+STATE_BY_OUTCOME: Final[Mapping[OutcomeStatus, StoredState]] = {
+    OutcomeStatus.DONE: StoredState.DONE,
+    OutcomeStatus.CANCELLED: StoredState.CANCELLED,
+    OutcomeStatus.REFUSED: StoredState.FAILED,
+    OutcomeStatus.FAILED: StoredState.FAILED,
 }
 """The state that the store keeps for each outcome."""
 
@@ -209,7 +209,7 @@ def call_outcome(failure: AccordError | None, *, is_complete: bool) -> Outcome:
 
 
 def interrupted_content(
-    turn: TurnRecord, session: SessionRecord, why: str, now: datetime, previous: str | None
+    turn: RunRecord, session: SessionRecord, why: str, now: datetime, previous: str | None
 ) -> ReceiptContent:
     """The receipt of a turn whose process died: what is known from its beginning, and that it did not end."""
     members = ReceiptBody(

@@ -51,13 +51,6 @@ class RecentPackets:
         self._packets.clear()
         self._bytes = 0
 
-    def copy(self) -> "RecentPackets":
-        """The same packets, for those to come to differ."""
-        copied = RecentPackets()
-        copied.last_seq = self.last_seq - len(self._packets)
-        copied.add([record.body for record in self._packets], are_read=True)
-        return copied
-
     def after(self, seq: int) -> Sequence[PacketRecord] | None:
         """The packets after this number; None if they are not all here."""
         if seq >= self.last_seq:
@@ -70,17 +63,18 @@ class RecentPackets:
 class SharedView:
     """The view of the client that sent the request, made once for all who read in it. Feed it every packet, in order.
 
-    It may begin after some text that is the same in it: the `texts` of the agent so far, of which those of `unstored`
-    are not in `stored` yet.
+    It may begin after text that is the same in it: the `texts` of the agent, of which the packets up to `last_seq` are
+    stored, and those of `unstored` are not.
     """
 
     __slots__ = ("_unpublished", "collected", "recent", "view")
 
-    def __init__(self, view: View, texts: Sequence[str], stored: RecentPackets, unstored: Sequence[str]) -> None:
+    def __init__(self, view: View, texts: Sequence[str], last_seq: int, unstored: Sequence[str]) -> None:
         self.view: Final = view
         self.collected: Final = OutputCollector(texts)
-        self.recent: Final = stored.copy()
-        self._unpublished: Final = deque(enumerate(unstored, stored.last_seq + 1))
+        self.recent: Final = RecentPackets()
+        self.recent.last_seq = last_seq
+        self._unpublished: Final = deque(enumerate(unstored, last_seq + 1))
         """Packets of the view, each with the number of the packet that has to be stored first."""
         for text in texts:
             view.feed(make_delta({"p": text}))

@@ -9,7 +9,7 @@ from typing import Final
 from accord.errors import StoreConflictError, StoreError
 from accord.ports import PacketLog
 from accord.run.run import Run
-from accord.wire.session import TurnRecord
+from accord.wire.session import RunRecord
 
 LOG: Final = logging.getLogger("accord.run")
 FIRST_RETRY_S: Final = 0.05
@@ -20,7 +20,7 @@ TRY_LOG_EVERY_S: Final = 0.5
 """How long, and how often, the log of a turn is asked before it is run again."""
 
 
-async def fence_when_possible(log: PacketLog, turn: TurnRecord, is_stopping: Callable[[], bool]) -> Sequence[str]:
+async def fence_when_possible(log: PacketLog, turn: RunRecord, is_stopping: Callable[[], bool]) -> Sequence[str]:
     """Fence the log of a turn as soon as it answers: a run that waits for NATS is not one whose worker died."""
     until = monotonic() + WAIT_FOR_LOG_S
     while True:
@@ -35,7 +35,7 @@ async def fence_when_possible(log: PacketLog, turn: TurnRecord, is_stopping: Cal
 
 
 async def try_each(
-    turns: Sequence[TurnRecord], work: Callable[[TurnRecord], Awaitable[bool]], failures: list[StoreError]
+    turns: Sequence[RunRecord], work: Callable[[RunRecord], Awaitable[bool]], failures: list[StoreError]
 ) -> int:
     """Do this for each turn, whatever fails with some of them, since it may be NATS that does not answer.
 

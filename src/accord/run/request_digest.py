@@ -11,7 +11,7 @@ from accord.core.receipt import LONG_TEXT, digest_in_pieces, digest_object
 from accord.run.admit import SentContent
 from accord.wire.acp.content import AudioBlock, BlobResource, ContentBlock, ImageBlock, ResourceBlock, TextResource
 from accord.wire.request import AgentRequest
-from accord.wire.session import TurnRecord
+from accord.wire.session import RunRecord
 
 DIGEST_VERSION: Final = 2
 """The version of new digests."""
@@ -26,7 +26,7 @@ def request_digest(request: AgentRequest, sent: SentContent | None = None, versi
     return digest_in_pieces(members) if is_long else digest_object(members)
 
 
-def is_same_request(turn: TurnRecord, digest: str, request: AgentRequest) -> bool:
+def is_same_request(turn: RunRecord, digest: str, request: AgentRequest) -> bool:
     """Whether this request, which has this digest, began this turn."""
     if digest == turn.request_digest:
         return True

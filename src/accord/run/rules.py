@@ -7,7 +7,7 @@ from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError
 from accord.ports import HISTORY_BYTES, Channel, LinkCounts, PacketLog, WorkQueue
 from accord.run.request_digest import DIGEST_VERSION
 from accord.wire.request import ServiceRequest
-from accord.wire.session import MAX_ID_CHARS, TurnRecord, is_id
+from accord.wire.session import MAX_ID_CHARS, RunRecord, is_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Links:
     counts: LinkCounts = field(default_factory=LinkCounts)
 
 
-def new_turn(request: ServiceRequest, digest: str, runner: str, now: datetime) -> TurnRecord:
+def new_turn(request: ServiceRequest, digest: str, runner: str, now: datetime) -> RunRecord:
     """The record of a turn that begins; raises `InvalidMessageError` if an id of its context is not usable."""
     session_id, owner, conversation_id = (
         request.context.session_id,
@@ -57,7 +57,7 @@ def new_turn(request: ServiceRequest, digest: str, runner: str, now: datetime) -
         expected = f"1 to {MAX_ID_CHARS} characters, none of them U+0000"
         wrong = [Problem(field, expected) for field, value in ids.items() if not is_id(value)]
         raise InvalidMessageError("ServiceRequest", wrong)
-    return TurnRecord(
+    return RunRecord(
         request_id=str(request.request_id),
         session_id=session_id,
         owner=owner,

@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing, nullcontext
 from math import inf
 from types import AsyncGeneratorType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from accord.agent import Turn, UserFacingError
 from accord.agent_tasks import context_of_run
@@ -24,7 +24,7 @@ from accord.backends.upstream import CALLER
 from accord.core.output.adapter import passes_text, text_report
 from accord.core.output.packets import OutputCollector, PacketOrder, StreamStage
 from accord.core.output.replay import ReplayFilter
-from accord.core.sizes import TurnSize, split_deltas
+from accord.core.sizes import RunSize, split_deltas
 from accord.errors import (
     ERROR_FACTS,
     AccordError,
@@ -38,12 +38,12 @@ from accord.errors import (
     TimedOutError,
     TurnCancelledError,
 )
-from accord.ports import PacketBatch, PermissionChannel, SessionStore, TurnLog
+from accord.ports import PacketBatch, PermissionChannel, RunLog, SessionStore
 from accord.run.admit import Rejection
 from accord.run.agent_errors import AgentRaisedError, ContainBaseException, abandon, agent_failed, log_agent_error
 from accord.run.costs import RunCosts
-from accord.run.dispatch import TurnQuestions, WorkRecord
-from accord.run.limits import NOTHING_MORE, Ready, TurnTimer
+from accord.run.dispatch import RunQuestions, WorkRecord
+from accord.run.limits import NOTHING_MORE, Ready, RunTimer
 from accord.run.permissions import Permissions
 from accord.run.recent import LiveReader, RecentPackets, SharedView
 from accord.run.states import MAKING, OVER, TRANSITIONS, RunState
@@ -63,7 +63,7 @@ from accord.wire.packet import (
 )
 from accord.wire.problem import error_from_stream, stream_error
 from accord.wire.request import ServiceRequest
-from accord.wire.session import PacketRecord, TurnRecord, TurnState
+from accord.wire.session import PacketRecord, RunRecord, StoredState
 
 if TYPE_CHECKING:
     from accord.run.engine import Engine  # which makes runs
@@ -104,13 +104,13 @@ class Run:
     permission; without `streams`, backends need no streaming.
     """
 
-    record: TurnRecord
+    record: RunRecord
     task: asyncio.Task[None]
     """Done once it is over."""
     receipt: Mapping[str, Any] | None = None
     may_restart = False
     """Whether another process may run it again, from its start."""
-    _log: TurnLog | None = None
+    _log: RunLog
     _turn: Turn
 
     def __init__(  # noqa: PLR0913 - the request, and how it is answered
@@ -134,14 +134,19 @@ class Run:
         self.agent_error: StreamError | None = None
         """The error packet that the agent itself sent, if it did."""
         self.first_packet_ms: float | None = None
+        self._pending: list[str] = []
+        """The packets that are not stored yet."""
+        self._room: Final = asyncio.Event()
         self._began_at: Final = engine.clock.monotonic()
         self._history: Final = history
-        self._timer: Final = TurnTimer()
+        self._timer: Final = RunTimer()
         self._order: Final = PacketOrder()
-        self._size: Final = TurnSize(engine.size_limits)
-        self._questions: Final = TurnQuestions(engine.dispatcher, engine.agent, self._timer, costs, streams=streams)
+        self._size: Final = RunSize(engine.size_limits)
+        self._questions: Final = RunQuestions(engine.dispatcher, engine.agent, self._timer, costs, streams=streams)
         if rejection is not None and rejection.refusal is not None:
             self._questions.records.append(WorkRecord(outcome=rejection.refusal))
+        self.work: Final[Sequence[WorkRecord]] = self._questions.records
+        """A record of each question to a backend."""
         self._permissions: Final = Permissions(permits, self._timer, engine.clock)
         self._wait: Final = self._timer.wait("the agent", is_agent=True)
         self._items: Any = None
@@ -151,10 +156,10 @@ class Run:
 
     def start(  # noqa: PLR0913 - its store, and what is done at its end
         self,
-        record: TurnRecord,
+        record: RunRecord,
         store: SessionStore,
         *,
-        log: TurnLog,
+        log: RunLog,
         new_view: Callable[[], View],
         end: End,
         forget: Callable[["Run"], None],
@@ -177,9 +182,7 @@ class Run:
         """Every text of the agent: the only place that keeps the answer."""
         self._is_view_exact = True
         """False once the store may have other packets than those that the view was made of."""
-        self._made = 0
-        self._pending: list[str] = []
-        self._pending_bytes = 0
+        self._made = self._pending_bytes = 0
         self._stored = RecentPackets()
         """The packets as the agent made them."""
         self._shared: SharedView | None = None
@@ -196,16 +199,10 @@ class Run:
         self._is_write_due = False
         self._writing: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
-        self._room = asyncio.Event()
         self._adapting: asyncio.Lock | None = None
         # In a task of its own, which the agent's code may keep for as long as it likes: the run ends without it.
         self._making = asyncio.create_task(self._make(), context=context_of_run(self.request_id))
         self.task = asyncio.create_task(self._end_when_made())
-
-    @property
-    def work(self) -> Sequence[WorkRecord]:
-        """A record of each question to a backend."""
-        return self._questions.records
 
     @property
     def permissions(self) -> Sequence[PermissionRecord]:
@@ -237,8 +234,7 @@ class Run:
         if self.state not in MAKING:
             return False
         self._timer.cancel()
-        if self._log is not None:
-            self._room.set()
+        self._room.set()
         return True
 
     def release(self) -> None:
@@ -468,7 +464,7 @@ class Run:
 
     def _share_view(self) -> SharedView:
         """Begin to adapt for the client that sent the request; so far, all that was made was text and its close."""
-        shared = self._shared = SharedView(self._new_view(), self._texts, self._stored, self._pending)
+        shared = self._shared = SharedView(self._new_view(), self._texts, self._stored.last_seq, self._pending)
         if self._made > len(self._texts):
             shared.view.feed(CLOSE)
         return shared
@@ -511,20 +507,20 @@ class Run:
     def _write_soon(self) -> None:
         """Have the packets so far written while something is awaited; otherwise they are written with the end."""
         # Not at once: after an `asyncio.sleep(0)` of the agent, its next packet is written together with this one.
-        if self._log is not None and self._pending and self._writing is None and not self._is_write_due:
+        if self._pending and self._writing is None and not self._is_write_due:
             self._is_write_due = True
-            asyncio.get_running_loop().call_soon(self._begin_writing, self._log)
+            asyncio.get_running_loop().call_soon(self._begin_writing)
 
-    def _begin_writing(self, log: TurnLog) -> None:
+    def _begin_writing(self) -> None:
         self._is_write_due = False
         if self._pending and self.state is RunState.RUNNING:
-            self._writing = asyncio.create_task(self._write(log))
+            self._writing = asyncio.create_task(self._write())
 
-    async def _write(self, log: TurnLog) -> None:
+    async def _write(self) -> None:
         try:
             while self._pending and self.state is RunState.RUNNING:
                 bodies, self._pending_bytes = self._pending.copy(), 0
-                await log.append(PacketBatch(self.request_id, self._stored.last_seq + 1, bodies))
+                await self._log.append(PacketBatch(self.request_id, self._stored.last_seq + 1, bodies))
                 del self._pending[: len(bodies)]
                 self._publish(bodies)
         except Exception as error:  # noqa: BLE001 - packets that were not stored must not be skipped
@@ -576,7 +572,7 @@ class Run:
             self._broken = _to_store_error(error)
             self._enter(RunState.LOST)
         finally:
-            cast("TurnLog", self._log).close()
+            self._log.close()
             self._stop_unread_timer()
             self._forget(self)
             self._wake_readers()
@@ -612,8 +608,7 @@ class Run:
         """Write the last packets, the messages and the receipt; may be called again if it raises `StoreError`."""
         if self._last is None:
             return
-        log = cast("TurnLog", self._log)
-        last = await log.ending(self._last.packets)
+        last = await self._log.ending(self._last.packets)
         try:
             await self._end(self, last)
         except StoreConflictError:
@@ -625,7 +620,7 @@ class Run:
                 self._last = None
                 raise StoreError(DELETED) from None
             self._stored.last_seq = stored.last_seq
-            if stored.state is not TurnState.RUNNING:
+            if stored.state is not StoredState.RUNNING:
                 # Readers get what is stored.
                 self._last = self._broken = None
                 self._enter(RunState.LOST)
@@ -633,9 +628,9 @@ class Run:
             if stored.epoch != self.record.epoch:
                 self._last = None
                 raise StoreError(ENDED_ELSEWHERE) from None
-            last = await log.ending(self._last.packets, stored.last_seq)
+            last = await self._log.ending(self._last.packets, stored.last_seq)
             await self._end(self, last)
-        log.ended(last)
+        self._log.ended(last)
         self._publish(self._last.packets)
         self._broken = None
         self._enter(RunState.ENDED if self.rejection is None else RunState.REFUSED)

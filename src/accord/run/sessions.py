@@ -23,19 +23,19 @@ from msgspec.structs import replace
 from accord.core.receipt import Sign
 from accord.errors import ErrorCode, RefusedError, StoreConflictError, StoreError
 from accord.ports import (
-    ClaimedTurn,
+    ClaimedRun,
     PermissionChannel,
     QueuedWork,
     QueueStore,
+    RunStart,
     SessionStore,
-    TurnStart,
     WorkQueue,
 )
 from accord.run.admit import Rejection, SentContent, kept_prompt, unknown_agent
 from accord.run.budgets import Budgets
 from accord.run.costs import RunCosts, queued_body, queued_payer
 from accord.run.dispatch import Dispatcher
-from accord.run.endings import TurnEnded, TurnEndings
+from accord.run.endings import RunEnded, RunEndings
 from accord.run.engine import Engine
 from accord.run.followers import Follower, Followers
 from accord.run.heartbeat import BEATS_PER_LEASE, HeartbeatThread, OutageGuard
@@ -54,9 +54,9 @@ from accord.wire.queue_messages import CANCEL_TOPIC
 from accord.wire.request import ServiceRequest
 from accord.wire.session import (
     PacketRecord,
+    RunRecord,
     SessionRecord,
-    TurnRecord,
-    TurnState,
+    StoredState,
 )
 
 LOG: Final = logging.getLogger("accord.run")
@@ -89,7 +89,7 @@ class Sessions(SessionReads):
         rules: SessionRules | None = None,
         *,
         others: Mapping[str, Engine] | None = None,
-        on_turn_ended: TurnEnded | None = None,
+        on_turn_ended: RunEnded | None = None,
         sign: Sign | None = None,
         links: Links | None = None,
         budgets: Budgets | None = None,
@@ -105,7 +105,7 @@ class Sessions(SessionReads):
         self._channel: Final = links.channel
         self._queue: Final = links.queue
         self._log: Final = links.log or StoreLog(store, links.channel)
-        self._endings: Final = TurnEndings(
+        self._endings: Final = RunEndings(
             store, self._log, lambda: self.engine.clock, sign=sign, on_turn_ended=on_turn_ended
         )
         self._counts: Final = links.counts
@@ -220,7 +220,7 @@ class Sessions(SessionReads):
         return engine, engine.admission.decide(request, sent, payer.backends)
 
     async def _join(
-        self, turn: Run | StoredRun, record: TurnRecord, request: ServiceRequest, rejection: Rejection | None
+        self, turn: Run | StoredRun, record: RunRecord, request: ServiceRequest, rejection: Rejection | None
     ) -> Run | StoredRun:
         """The turn that this request already has; raises its error if it was refused."""
         known = turn.record
@@ -239,7 +239,7 @@ class Sessions(SessionReads):
             if turn.rejection is not None:
                 await turn.whole()
                 raise turn.rejection.error
-        elif turn.record.state is TurnState.REFUSED:
+        elif turn.record.state is StoredState.REFUSED:
             raise error_from_stream((await self.collect_output(turn)).error or stream_error(StoreError(NO_RECEIPT)))
 
     async def find(self, request_id: str, owner: str | None) -> Run | StoredRun | None:
@@ -327,7 +327,7 @@ class Sessions(SessionReads):
             raise failures[0]
         return done
 
-    async def _take_over(self, turn: TurnRecord) -> bool:
+    async def _take_over(self, turn: RunRecord) -> bool:
         """Restart or end a turn that no process runs; False if another process was faster, or it was deleted."""
         claimed = await self.store.take_over(turn, self._rules.lease_s, runner=self.runner)
         if claimed is None:
@@ -349,7 +349,7 @@ class Sessions(SessionReads):
                 self._queue.bury(turn.request_id, reason)
         return True
 
-    async def claim(self, agents: Sequence[str]) -> ClaimedTurn | None:
+    async def claim(self, agents: Sequence[str]) -> ClaimedRun | None:
         """Take the next turn of these agents from the queue; None if none waits."""
         assert isinstance(self.store, QueueStore)  # noqa: S101 - checked when the worker is built
         self._claims += 1
@@ -362,7 +362,7 @@ class Sessions(SessionReads):
         finally:
             self._claims -= 1
 
-    async def run_claimed(self, claimed: ClaimedTurn) -> Run:
+    async def run_claimed(self, claimed: ClaimedRun) -> Run:
         """Run a turn that `claim` returned; raises `StoreError` if what was sent of it before cannot be read."""
         turn, work = claimed.turn, claimed.work
         try:
@@ -385,7 +385,7 @@ class Sessions(SessionReads):
         finally:
             self._beginning.remove(turn.request_id)
 
-    async def _sent_before(self, turn: TurnRecord) -> tuple[list[PacketRecord], Sequence[str]]:
+    async def _sent_before(self, turn: RunRecord) -> tuple[list[PacketRecord], Sequence[str]]:
         """The packets that an earlier worker has sent of this turn, and those of them that the store does not have."""
         self._loop_ran_at = monotonic()
         self._heartbeat.start()
@@ -402,7 +402,7 @@ class Sessions(SessionReads):
         queue: WorkQueue,
         engine: Engine,
         request: ServiceRequest,
-        record: TurnRecord,
+        record: RunRecord,
         work: QueuedWork,
     ) -> Run | StoredRun:
         """Have a worker run this turn, unless its id is known."""
@@ -429,7 +429,7 @@ class Sessions(SessionReads):
         queue.announce(work.agent, record.request_id)
         return self._stored_turn(record, follower)
 
-    def _stored_turn(self, record: TurnRecord, follower: Follower | None = None) -> StoredRun:
+    def _stored_turn(self, record: RunRecord, follower: Follower | None = None) -> StoredRun:
         return StoredRun(
             self.store,
             record,
@@ -440,7 +440,7 @@ class Sessions(SessionReads):
             follower=follower,
         )
 
-    def _new_session(self, engine: Engine, request: ServiceRequest, record: TurnRecord) -> SessionRecord:
+    def _new_session(self, engine: Engine, request: ServiceRequest, record: RunRecord) -> SessionRecord:
         declared = request.payload.capabilities
         return SessionRecord(
             session_id=record.session_id,
@@ -453,8 +453,8 @@ class Sessions(SessionReads):
         )
 
     async def _start_in_store(
-        self, engine: Engine, request: ServiceRequest, record: TurnRecord, prompt: bytes
-    ) -> TurnStart:
+        self, engine: Engine, request: ServiceRequest, record: RunRecord, prompt: bytes
+    ) -> RunStart:
         try:
             return await self.store.begin_turn(
                 self._new_session(engine, request, record),
@@ -471,7 +471,7 @@ class Sessions(SessionReads):
         self,
         run: Run,
         shape: dict[str, Any],
-        record: TurnRecord,
+        record: RunRecord,
         last_receipt_hash: str | None,
         *,
         sent: Sequence[PacketRecord] = (),

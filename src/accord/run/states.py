@@ -7,7 +7,7 @@
               ├─► ending
               └─► released
 
-The state in the store is another one (`TurnState`): it says how a turn ended, and only once the store has its end.
+The state in the store is another one (`StoredState`): it says how a turn ended, and only once the store has its end.
 """
 
 from collections.abc import Mapping

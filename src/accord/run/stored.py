@@ -7,11 +7,11 @@ from typing import Final
 from weakref import finalize
 
 from accord.errors import StoreError
-from accord.ports import PacketLog, SessionStore, TurnNews
+from accord.ports import PacketLog, RunNews, SessionStore
 from accord.run.followers import Follower, Followers
 from accord.run.run import PAGE
 from accord.run.views import View, ViewBatch
-from accord.wire.session import PacketRecord, TurnRecord, TurnState
+from accord.wire.session import PacketRecord, RunRecord, StoredState
 
 LOST: Final = "Packets that were already sent are lost; read the request again from its start"
 MARKS_PER_GRACE: Final = 3
@@ -24,7 +24,7 @@ class StoredRun:
     def __init__(  # noqa: PLR0913 - where its packets come from, and how they are shown
         self,
         store: SessionStore,
-        record: TurnRecord,
+        record: RunRecord,
         *,
         log: PacketLog,
         followers: Followers,
@@ -47,7 +47,7 @@ class StoredRun:
     @property
     def is_over(self) -> bool:
         """Whether it has ended."""
-        return self.record.state is not TurnState.RUNNING
+        return self.record.state is not StoredState.RUNNING
 
     def read(self, after: int = 0, view: View | None = None) -> AsyncGenerator[ViewBatch, None]:
         """The packets after this number in the view of the client that sent the request, or in another one."""
@@ -99,7 +99,7 @@ class StoredRun:
             yield page
             after = page[-1].seq
 
-    async def _next_news(self, follower: Follower) -> TurnNews | None:
+    async def _next_news(self, follower: Follower) -> RunNews | None:
         """Wait for news, and mark meanwhile that the turn is read, if one without readers is stopped."""
         if self._mark_every_s is None:
             return await follower.next()

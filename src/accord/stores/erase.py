@@ -33,7 +33,7 @@ from accord.stores.schema import (
     turns,
 )
 from accord.stores.transcripts import add_stored_bytes
-from accord.wire.session import DeletionCounts, TurnState
+from accord.wire.session import DeletionCounts, StoredState
 
 HIDE_SESSIONS: Final = 200
 STEP_S: Final = 0.01
@@ -96,7 +96,7 @@ def _hide(connection: Connection, chosen: Select[Any, Any, Any]) -> int:
     found = [session_id for session_id, _, _ in rows]
     connection.execute(update(sessions).where(sessions.c.session_id.in_(found)).values(deleting=1))
     # The process that runs such a turn notices it with its next packet.
-    over = update(turns).where(turns.c.session_id.in_(found), IS_RUNNING).values(state=TurnState.FAILED.value)
+    over = update(turns).where(turns.c.session_id.in_(found), IS_RUNNING).values(state=StoredState.FAILED.value)
     connection.execute(over)
     freed: dict[str, int] = {}
     for _, owner, stored in rows:

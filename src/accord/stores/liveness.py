@@ -27,7 +27,7 @@ from sqlalchemy import (
 from accord.stores.prepared import PreparedStatement, by_engine, database_now
 from accord.stores.schema import IS_RUNNING, probes, reservations, runners, slots, turns
 from accord.stores.statements import TURN_COLUMNS, turn_record
-from accord.wire.session import TurnRecord
+from accord.wire.session import RunRecord
 
 
 def _increment(new: Any) -> Any:
@@ -119,7 +119,7 @@ _ABANDONED: Final = PreparedStatement(
 )
 
 
-def abandoned(connection: Connection, lease_s: float, runner: str, limit: int) -> list[TurnRecord]:
+def abandoned(connection: Connection, lease_s: float, runner: str, limit: int) -> list[RunRecord]:
     """Running turns of other processes that sent no heartbeat for so long."""
     values = {"lease": int(lease_s * MICROSECONDS), "of": runner, "limit": limit}
     return [turn_record(row) for row in _ABANDONED.rows(connection, values)]
@@ -130,7 +130,7 @@ _RUNNING: Final = PreparedStatement(
 )
 
 
-def running(connection: Connection, runner: str) -> list[TurnRecord]:
+def running(connection: Connection, runner: str) -> list[RunRecord]:
     """The running turns of one process."""
     return [turn_record(row) for row in _RUNNING.rows(connection, {"of": runner})]
 

@@ -17,17 +17,17 @@ from accord.ports import (
     HISTORY_BYTES,
     BudgetClaim,
     BudgetState,
-    ClaimedTurn,
+    ClaimedRun,
     DeletionProgress,
     PacketBatch,
-    SessionTurns,
+    RunEnd,
+    RunProgress,
+    RunStart,
+    SessionRuns,
     StoredTotal,
-    TurnEnd,
-    TurnProgress,
-    TurnStart,
-    WholeTurn,
+    WholeRun,
 )
-from accord.stores.memory_records import MemoryMessage, MemorySession, MemoryTurn, last_messages, message_size
+from accord.stores.memory_records import MemoryMessage, MemoryRun, MemorySession, last_messages, message_size
 from accord.stores.memory_slots import MemorySlots
 from accord.stores.rules import (
     HAS_TOKENS,
@@ -49,11 +49,11 @@ from accord.wire.session import (
     DeletionCounts,
     PacketRecord,
     ReceiptRecord,
+    RunRecord,
     SessionKind,
     SessionRecord,
+    StoredState,
     TokenRecord,
-    TurnRecord,
-    TurnState,
 )
 
 
@@ -64,7 +64,7 @@ class MemoryStore(MemorySlots):
         super().__init__(clock)
         self._is_open = False
         self._sessions: Final[dict[str, MemorySession]] = {}
-        self._turns: Final[dict[str, MemoryTurn]] = {}
+        self._turns: Final[dict[str, MemoryRun]] = {}
         self._conversations: Final[dict[tuple[str, str], list[MemoryMessage]]] = {}
         """The messages of each named conversation, by owner and name."""
         self._tokens: Final[dict[str, TokenRecord]] = {}
@@ -104,19 +104,19 @@ class MemoryStore(MemorySlots):
     async def begin_turn(  # noqa: PLR0913 - the turn, and what limits it
         self,
         session: SessionRecord,
-        turn: TurnRecord,
+        turn: RunRecord,
         *,
         history: int,
         history_bytes: int = HISTORY_BYTES,
         quota_bytes: int | None = None,
         prompt: bytes = b"",
-    ) -> TurnStart:
+    ) -> RunStart:
         """Begin a turn in its session, unless a turn of that request id is known."""
         self._check_open()
         if (turn.session_id, turn.owner) != (session.session_id, session.owner):
             raise StoreConflictError(NOT_ITS_SESSION)
         if known := self._turns.get(turn.request_id):
-            return TurnStart(self._sessions[known.initial.session_id].session, known.record)
+            return RunStart(self._sessions[known.initial.session_id].session, known.record)
         if quota_bytes is not None:
             check_quota(self._usage.get(session.owner, 0), quota_bytes)
         stored = self._sessions.get(session.session_id)
@@ -126,29 +126,29 @@ class MemoryStore(MemorySlots):
             raise StoreConflictError(NOT_YOURS)
         else:
             stored.renew(session)
-        self._turns[turn.request_id] = MemoryTurn(turn, self._clock(), prompt=prompt)
+        self._turns[turn.request_id] = MemoryRun(turn, self._clock(), prompt=prompt)
         stored.turns.append(turn.request_id)
         if turn.conversation_id is None:
             messages = (each for each in reversed(stored.messages) if each.conversation_id is None)
         else:
             messages = reversed(self._conversations.get((turn.owner, turn.conversation_id), ()))
         last = last_messages(messages, history, history_bytes)
-        return TurnStart(stored.session, None, last, stored.last_hash)
+        return RunStart(stored.session, None, last, stored.last_hash)
 
-    async def turn(self, request_id: str) -> TurnRecord | None:
+    async def turn(self, request_id: str) -> RunRecord | None:
         """The turn of that request id."""
         self._check_open()
         turn = self._turns.get(request_id)
         return turn.record if turn else None
 
-    async def session_turns(self, session_id: str, *, limit: int) -> SessionTurns:
+    async def session_turns(self, session_id: str, *, limit: int) -> SessionRuns:
         """The last turns of a session."""
         self._check_open()
         stored = self._sessions.get(session_id)
         turns = [self._turns[request_id] for request_id in stored.turns] if stored else []
         turns.sort(key=lambda turn: (turn.initial.created_at, turn.initial.request_id))
         last = turns[max(0, len(turns) - limit) :]
-        return SessionTurns(len(turns), [(each.record, each.stored_bytes + len(each.prompt)) for each in last])
+        return SessionRuns(len(turns), [(each.record, each.stored_bytes + len(each.prompt)) for each in last])
 
     async def prompt(self, request_id: str) -> bytes:
         """The prompt that is stored with a turn."""
@@ -160,7 +160,7 @@ class MemoryStore(MemorySlots):
         """The time by which heartbeats are judged, in seconds."""
         return self._clock()
 
-    async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[TurnRecord]:
+    async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[RunRecord]:
         """Running turns of other processes that sent no heartbeat for so long."""
         self._check_open()
         since, beats = self._clock() - lease_s, self._beats
@@ -168,10 +168,10 @@ class MemoryStore(MemorySlots):
         left = [turn for turn in others if max(beats.get(turn.initial.runner, -inf), turn.leased_at) < since]
         return _oldest_first(left)[:limit]
 
-    async def take_over(self, turn: TurnRecord, lease_s: float, *, runner: str) -> ClaimedTurn | None:
+    async def take_over(self, turn: RunRecord, lease_s: float, *, runner: str) -> ClaimedRun | None:
         """Give an abandoned turn, or one of `runner`, to `runner`."""
         known = self._turns.get(turn.request_id)
-        if known is None or known.state is not TurnState.RUNNING or known.initial.epoch != turn.epoch:
+        if known is None or known.state is not StoredState.RUNNING or known.initial.epoch != turn.epoch:
             return None
         if known.initial.runner != runner:
             left = {each.request_id for each in await self.abandoned(lease_s, runner=runner, limit=len(self._turns))}
@@ -180,14 +180,14 @@ class MemoryStore(MemorySlots):
         known.initial, known.leased_at = replace(known.initial, runner=runner, epoch=turn.epoch + 1), self._clock()
         session = self._sessions[turn.session_id]
         cancelled = known.cancel_requested
-        return ClaimedTurn(known.record, session.session, None, (), session.last_hash, cancelled)
+        return ClaimedRun(known.record, session.session, None, (), session.last_hash, cancelled)
 
-    async def turn_states(self, request_ids: Sequence[str]) -> dict[str, TurnProgress]:
+    async def turn_states(self, request_ids: Sequence[str]) -> dict[str, RunProgress]:
         """How far these turns are."""
         found = {of: self._turns[of] for of in request_ids if of in self._turns}
-        return {of: TurnProgress(each.state is TurnState.RUNNING, len(each.packets)) for of, each in found.items()}
+        return {of: RunProgress(each.state is StoredState.RUNNING, len(each.packets)) for of, each in found.items()}
 
-    async def running(self, runner: str) -> list[TurnRecord]:
+    async def running(self, runner: str) -> list[RunRecord]:
         """The running turns of one process."""
         self._check_open()
         return _oldest_first(turn for turn in self._running_turns() if turn.initial.runner == runner)
@@ -196,7 +196,7 @@ class MemoryStore(MemorySlots):
         """Request that the process that runs this turn cancels it."""
         self._check_open()
         turn = self._turns.get(request_id)
-        if turn is None or turn.state is not TurnState.RUNNING:
+        if turn is None or turn.state is not StoredState.RUNNING:
             return False
         turn.cancel_requested = True
         return True
@@ -235,7 +235,7 @@ class MemoryStore(MemorySlots):
         rest = turn.packets[after_seq : after_seq + limit]
         return list(map(PacketRecord, count(after_seq + 1), rest))
 
-    async def end_turn(self, ending: TurnEnd) -> bool:
+    async def end_turn(self, ending: RunEnd) -> bool:
         """End a running turn; False if its receipt does not follow the session's last one."""
         self._check_open()
         turn, receipt = self._running(ending.last.request_id, NOT_RUNNING), ending.receipt
@@ -264,7 +264,7 @@ class MemoryStore(MemorySlots):
             turn.receipt = receipt
         return True
 
-    async def add_turns(self, session: SessionRecord, turns: Sequence[WholeTurn]) -> None:
+    async def add_turns(self, session: SessionRecord, turns: Sequence[WholeRun]) -> None:
         """Store turns of one session that are over."""
         self._check_open()
         stored = self._sessions.get(session.session_id)
@@ -279,7 +279,7 @@ class MemoryStore(MemorySlots):
             stored.renew(session)
         size = 0
         for each in turns:
-            turn = MemoryTurn(each.turn, self._clock(), [*each.packets], each.turn.state, each.turn.ended_at)
+            turn = MemoryRun(each.turn, self._clock(), [*each.packets], each.turn.state, each.turn.ended_at)
             turn.receipt, turn.stored_bytes = each.receipt, stored_size(*each.packets)
             size += turn.stored_bytes + stored_size(each.receipt.body)
             self._turns[each.turn.request_id] = turn
@@ -449,12 +449,12 @@ class MemoryStore(MemorySlots):
         rows = (row for row in self._model_usage.values() if row.key_id == key and row.day >= (since or date.min))
         return sum(row.cost_micro for row in rows)
 
-    def _running_turns(self) -> Iterator[MemoryTurn]:
-        return (turn for turn in self._turns.values() if turn.state is TurnState.RUNNING)
+    def _running_turns(self) -> Iterator[MemoryRun]:
+        return (turn for turn in self._turns.values() if turn.state is StoredState.RUNNING)
 
-    def _running(self, request_id: str, message: str) -> MemoryTurn:
+    def _running(self, request_id: str, message: str) -> MemoryRun:
         turn = self._turns.get(request_id)
-        if turn is None or turn.state is not TurnState.RUNNING:
+        if turn is None or turn.state is not StoredState.RUNNING:
             raise StoreConflictError(message)
         return turn
 
@@ -484,7 +484,7 @@ class MemoryStore(MemorySlots):
                 del self._conversations[owner, name]
 
 
-def _oldest_first(turns: Iterable[MemoryTurn]) -> list[TurnRecord]:
+def _oldest_first(turns: Iterable[MemoryRun]) -> list[RunRecord]:
     return sorted((turn.record for turn in turns), key=lambda turn: (turn.created_at, turn.request_id))
 
 

@@ -13,7 +13,7 @@ from accord.errors import StoreConflictError
 from accord.ports import PacketBatch
 from accord.stores.rules import NOT_ITS_EPOCH, NOT_NEXT, stored_size
 from accord.wire.conversation import ChatMessage
-from accord.wire.session import ReceiptRecord, SessionRecord, TurnRecord, TurnState
+from accord.wire.session import ReceiptRecord, RunRecord, SessionRecord, StoredState
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -82,13 +82,13 @@ def last_messages(messages: Iterable[MemoryMessage], limit: int, max_bytes: int)
     return last[::-1]
 
 
-class MemoryTurn(msgspec.Struct, gc=False):
+class MemoryRun(msgspec.Struct, gc=False):
     """A turn: its record at the beginning, and what was stored since."""
 
-    initial: TurnRecord
+    initial: RunRecord
     leased_at: float
     packets: list[str] = []
-    state: TurnState = TurnState.RUNNING
+    state: StoredState = StoredState.RUNNING
     ended_at: datetime | None = None
     receipt: ReceiptRecord | None = None
     read_at: float = -inf
@@ -97,7 +97,7 @@ class MemoryTurn(msgspec.Struct, gc=False):
     prompt: bytes = b""
 
     @property
-    def record(self) -> TurnRecord:
+    def record(self) -> RunRecord:
         """The turn as it is now."""
         return replace(self.initial, state=self.state, last_seq=len(self.packets), ended_at=self.ended_at)
 

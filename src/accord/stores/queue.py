@@ -22,7 +22,7 @@ from sqlalchemy import (
     update,
 )
 
-from accord.ports import ClaimedTurn, ListedTurn, QueueDepth, QueuedWork, RunningTurns, TurnProgress, TurnStart
+from accord.ports import ClaimedRun, ListedRun, LongestRuns, QueueDepth, QueuedWork, RunProgress, RunStart
 from accord.stores.liveness import is_silent
 from accord.stores.prepared import PreparedStatement, Row, database_now
 from accord.stores.rules import check_running
@@ -30,7 +30,7 @@ from accord.stores.schema import IS_RUNNING, IS_WAITING, sessions, turns, work
 from accord.stores.statements import TURN_COLUMNS, begin_turn, session_of, turn_record
 from accord.stores.transcripts import conversation_of, last_receipt_hash
 from accord.stores.work import add_work, agent_of, count_running, first_place
-from accord.wire.session import SessionRecord, TurnRecord, TurnState
+from accord.wire.session import RunRecord, SessionRecord, StoredState
 
 _OF: Final = bindparam("of", type_=turns.c.request_id.type)
 _RUNNER: Final = bindparam("new_runner", type_=turns.c.runner.type)
@@ -69,11 +69,11 @@ _CLAIMED: Final = PreparedStatement(
 def queue_turn(  # noqa: PLR0913, PLR0917 - the turn, and what limits it
     connection: Connection,
     session: SessionRecord,
-    turn: TurnRecord,
+    turn: RunRecord,
     added: QueuedWork,
     quota_bytes: int | None,
     max_running: int | None,
-) -> TurnStart:
+) -> RunStart:
     """Begin a turn that waits for a worker, unless a turn of that request id is known."""
     start = begin_turn(connection, session, turn, (0, 0), quota_bytes)
     if start.existing is None:
@@ -90,7 +90,7 @@ def _lock_owner(connection: Connection, owner: str) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(owner))))
 
 
-def claim(connection: Connection, agents: Sequence[str], runner: str, history: tuple[int, int]) -> ClaimedTurn | None:
+def claim(connection: Connection, agents: Sequence[str], runner: str, history: tuple[int, int]) -> ClaimedRun | None:
     """Give the next waiting turn of one of these agents to this process."""
     for agent in agents:
         row = _NEXT.first(connection, {"agent": agent})
@@ -110,8 +110,8 @@ _TAKE_OVER: Final = PreparedStatement(
 
 
 def take_over(
-    connection: Connection, turn: TurnRecord, lease_us: int, runner: str, history: tuple[int, int]
-) -> ClaimedTurn | None:
+    connection: Connection, turn: RunRecord, lease_us: int, runner: str, history: tuple[int, int]
+) -> ClaimedRun | None:
     """Give a turn of a process that is silent, or of `runner`, to `runner`."""
     values = {"of": turn.request_id, "new_runner": runner, "old_epoch": turn.epoch, "lease": lease_us}
     if not _TAKE_OVER.rowcount(connection, values):
@@ -119,7 +119,7 @@ def take_over(
     return _claimed(connection, turn.request_id, history)
 
 
-def _claimed(connection: Connection, request_id: str, history: tuple[int, int]) -> ClaimedTurn | None:
+def _claimed(connection: Connection, request_id: str, history: tuple[int, int]) -> ClaimedRun | None:
     row = _CLAIMED.first(connection, {"of": request_id})
     if row is None:
         return None
@@ -127,7 +127,7 @@ def _claimed(connection: Connection, request_id: str, history: tuple[int, int]) 
     session = session_of(connection, turn.session_id)
     if session is None:  # it is being deleted
         return None
-    return ClaimedTurn(
+    return ClaimedRun(
         turn,
         session,
         _work(work_row),
@@ -153,7 +153,7 @@ _PUT_BACK: Final = PreparedStatement(
 _WAIT_AGAIN: Final = PreparedStatement(update(work).where(work.c.request_id == _OF).values(place=bindparam("at")))
 
 
-def queue_again(connection: Connection, turn: TurnRecord) -> bool:
+def queue_again(connection: Connection, turn: RunRecord) -> bool:
     """Put a turn back to the front of the queue; False if it has ended or another process has it."""
     agent = agent_of(connection, turn.request_id)
     if agent is None or not _PUT_BACK.rowcount(connection, {"of": turn.request_id, "old_epoch": turn.epoch}):
@@ -212,20 +212,20 @@ _OLDEST_RUN: Final = PreparedStatement(
 )
 
 
-def running_turns(connection: Connection, limit: int) -> RunningTurns:
+def running_turns(connection: Connection, limit: int) -> LongestRuns:
     """How many turns run in all processes, and the oldest of them."""
     count = _COUNT_RUN.first(connection, {})
     rows = _OLDEST_RUN.rows(connection, {"most": limit})
     listed = [
-        ListedTurn(request_id, owner, agent, runner, epoch, last_seq, max(0, age) / _MICROSECONDS)
+        ListedRun(request_id, owner, agent, runner, epoch, last_seq, max(0, age) / _MICROSECONDS)
         for request_id, owner, agent, runner, epoch, last_seq, age in rows
     ]
-    return RunningTurns(0 if count is None else count[0], listed)
+    return LongestRuns(0 if count is None else count[0], listed)
 
 
-def turn_states(connection: Connection, request_ids: Sequence[str]) -> dict[str, TurnProgress]:
+def turn_states(connection: Connection, request_ids: Sequence[str]) -> dict[str, RunProgress]:
     """How far these turns are."""
     found: Any = connection.execute(
         select(turns.c.request_id, turns.c.state, turns.c.last_seq).where(turns.c.request_id.in_(request_ids))
     )
-    return {of: TurnProgress(state == TurnState.RUNNING.value, last_seq) for of, state, last_seq in found}
+    return {of: RunProgress(state == StoredState.RUNNING.value, last_seq) for of, state, last_seq in found}

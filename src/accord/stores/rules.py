@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from accord.errors import ErrorCode, RefusedError, StoreConflictError
-from accord.ports import BudgetClaim, WholeTurn
+from accord.ports import BudgetClaim, WholeRun
 from accord.wire.session import SessionRecord
 
 CLOSED: Final = "The session store is not open"
@@ -70,7 +70,7 @@ def check_running(running: int, limit: int) -> None:
         )
 
 
-def check_chain(session: SessionRecord, turns: Sequence[WholeTurn], last_hash: str | None) -> None:
+def check_chain(session: SessionRecord, turns: Sequence[WholeRun], last_hash: str | None) -> None:
     """Raise `StoreConflictError` unless these turns are the session's and their receipts continue its chain."""
     for each in turns:
         turn, receipt = each.turn, each.receipt

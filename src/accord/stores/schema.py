@@ -28,7 +28,7 @@ from sqlalchemy import (
     literal_column,
 )
 
-from accord.wire.session import SessionKind, TurnState
+from accord.wire.session import SessionKind, StoredState
 
 
 class TextSource(StrEnum):
@@ -141,7 +141,7 @@ turns: Final = Table(
     sqlite_with_rowid=False,
 )
 # A literal and not a parameter: only then does a database see that the partial index fits.
-IS_RUNNING: Final = turns.c.state == literal_column(f"'{TurnState.RUNNING.value}'")
+IS_RUNNING: Final = turns.c.state == literal_column(f"'{StoredState.RUNNING.value}'")
 
 # What a worker needs to run a queued turn; deleted when the turn ends. `place` is the order among waiting turns, and
 # NULL once a worker has the turn (`queue.py`).

@@ -15,20 +15,20 @@ from accord.ports import (
     HISTORY_BYTES,
     BudgetClaim,
     BudgetState,
-    ClaimedTurn,
+    ClaimedRun,
     DeletionProgress,
     Heartbeat,
+    LongestRuns,
     PacketBatch,
     QueueDepth,
     QueuedWork,
-    RunningTurns,
-    SessionTurns,
+    RunEnd,
+    RunProgress,
+    RunStart,
+    SessionRuns,
     SlotRecord,
     StoredTotal,
-    TurnEnd,
-    TurnProgress,
-    TurnStart,
-    WholeTurn,
+    WholeRun,
 )
 from accord.stores import erase, liveness, queue, slots, statements, tokens, transcripts, usage
 from accord.stores.liveness import probe
@@ -36,7 +36,7 @@ from accord.stores.migrate import check_schema
 from accord.stores.rules import check_quota
 from accord.wire.conversation import ChatMessage
 from accord.wire.keys import KeyRules, UsageGroup, UsageRecord, UsageTotal
-from accord.wire.session import DeletionCounts, PacketRecord, ReceiptRecord, SessionRecord, TokenRecord, TurnRecord
+from accord.wire.session import DeletionCounts, PacketRecord, ReceiptRecord, RunRecord, SessionRecord, TokenRecord
 
 # Between two steps of a deletion. Other processes that wait for SQLite's file poll every 25 ms, later less often.
 ERASE_PAUSE_S: Final = 0.03
@@ -73,33 +73,33 @@ class SqlStore(ABC):
     async def begin_turn(  # noqa: PLR0913 - the turn, and what limits it
         self,
         session: SessionRecord,
-        turn: TurnRecord,
+        turn: RunRecord,
         *,
         history: int,
         history_bytes: int = HISTORY_BYTES,
         quota_bytes: int | None = None,
         prompt: bytes = b"",
-    ) -> TurnStart:
+    ) -> RunStart:
         """Begin a turn in its session, unless a turn of that request id is known."""
         return await self.write(statements.begin_turn, session, turn, (history, history_bytes), quota_bytes, prompt)
 
     async def queue_turn(
         self,
         session: SessionRecord,
-        turn: TurnRecord,
+        turn: RunRecord,
         work: QueuedWork,
         *,
         quota_bytes: int | None = None,
         max_running: int | None = None,
-    ) -> TurnStart:
+    ) -> RunStart:
         """Begin a turn that waits for a worker, unless a turn of that request id is known."""
         return await self.write(queue.queue_turn, session, turn, work, quota_bytes, max_running)
 
-    async def turn(self, request_id: str) -> TurnRecord | None:
+    async def turn(self, request_id: str) -> RunRecord | None:
         """The turn of that request id."""
         return await self.read(statements.turn_of, request_id)
 
-    async def session_turns(self, session_id: str, *, limit: int) -> SessionTurns:
+    async def session_turns(self, session_id: str, *, limit: int) -> SessionRuns:
         """The last turns of a session."""
         return await self.read(statements.session_turns, session_id, limit)
 
@@ -119,25 +119,23 @@ class SqlStore(ABC):
         """The time by which heartbeats are judged, in seconds."""
         return await self.read(liveness.clock_s)
 
-    async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[TurnRecord]:
+    async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[RunRecord]:
         """Running turns of other processes that sent no heartbeat for so long."""
         return await self.read(liveness.abandoned, lease_s, runner, limit)
 
-    async def take_over(self, turn: TurnRecord, lease_s: float, *, runner: str) -> ClaimedTurn | None:
+    async def take_over(self, turn: RunRecord, lease_s: float, *, runner: str) -> ClaimedRun | None:
         """Give an abandoned turn, or one of `runner`, to `runner`."""
         return await self.write(queue.take_over, turn, int(lease_s * 1_000_000), runner, (0, 0))
 
-    async def turn_states(self, request_ids: Sequence[str]) -> dict[str, TurnProgress]:
+    async def turn_states(self, request_ids: Sequence[str]) -> dict[str, RunProgress]:
         """How far these turns are."""
         return await self.read(queue.turn_states, request_ids)
 
-    async def claim(
-        self, agents: Sequence[str], *, runner: str, history: int, history_bytes: int
-    ) -> ClaimedTurn | None:
+    async def claim(self, agents: Sequence[str], *, runner: str, history: int, history_bytes: int) -> ClaimedRun | None:
         """Give the next waiting turn of these agents to `runner`."""
         return await self.write(queue.claim, agents, runner, (history, history_bytes))
 
-    async def queue_again(self, turn: TurnRecord) -> bool:
+    async def queue_again(self, turn: RunRecord) -> bool:
         """Put a turn back to the front of the queue."""
         return await self.write(queue.queue_again, turn)
 
@@ -149,11 +147,11 @@ class SqlStore(ABC):
         """What waits for each agent."""
         return await self.read(queue.queue_depths)
 
-    async def running_turns(self, *, limit: int) -> RunningTurns:
+    async def running_turns(self, *, limit: int) -> LongestRuns:
         """How many turns run, and the oldest of them."""
         return await self.read(queue.running_turns, limit)
 
-    async def running(self, runner: str) -> list[TurnRecord]:
+    async def running(self, runner: str) -> list[RunRecord]:
         """The running turns of one process."""
         return await self.read(liveness.running, runner)
 
@@ -183,11 +181,11 @@ class SqlStore(ABC):
         """The packets that follow `after_seq`."""
         return await self.read(statements.packets_of, request_id, after_seq, limit, max_bytes)
 
-    async def end_turn(self, ending: TurnEnd) -> bool:
+    async def end_turn(self, ending: RunEnd) -> bool:
         """End a running turn; False if its receipt does not follow the session's last one."""
         return await self.write(statements.end_turn, ending)
 
-    async def add_turns(self, session: SessionRecord, turns: Sequence[WholeTurn]) -> None:
+    async def add_turns(self, session: SessionRecord, turns: Sequence[WholeRun]) -> None:
         """Store turns of one session that are over."""
         await self.write(statements.add_turns, session, turns)
 

@@ -34,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from accord.errors import StoreConflictError
-from accord.ports import PacketBatch, SessionTurns, TurnEnd, TurnStart, WholeTurn
+from accord.ports import PacketBatch, RunEnd, RunStart, SessionRuns, WholeRun
 from accord.stores.erase import check_not_deleting
 from accord.stores.prepared import BulkInsert, PreparedStatement, Row, by_engine, database_now, values_of
 from accord.stores.rules import (
@@ -56,13 +56,13 @@ from accord.stores.transcripts import add_stored_bytes, conversation_of, insert_
 from accord.stores.work import remove_work
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.request import ClientCapabilities
-from accord.wire.session import PacketRecord, SessionKind, SessionRecord, TurnRecord, TurnState
+from accord.wire.session import PacketRecord, RunRecord, SessionKind, SessionRecord, StoredState
 
 LONG_TEXT: Final = 64 * 1024
 """From so many characters on, a message refers to the text of its turn instead of holding it."""
 
 _SESSION: Final = [sessions.c[name] for name in SessionRecord.__struct_fields__]
-TURN_COLUMNS: Final = [turns.c[name] for name in TurnRecord.__struct_fields__]
+TURN_COLUMNS: Final = [turns.c[name] for name in RunRecord.__struct_fields__]
 
 
 _SESSION_OF: Final = PreparedStatement(select(*_SESSION).where(sessions.c.session_id == bindparam("of"), ~IS_DELETING))
@@ -116,7 +116,7 @@ def _upsert_session(new: Any) -> Any:
     )
 
 
-_TURN_VALUES: Final = {**values_of(turns, *TurnRecord.__struct_fields__), "leased_at": database_now()}
+_TURN_VALUES: Final = {**values_of(turns, *RunRecord.__struct_fields__), "leased_at": database_now()}
 _ADD_TURN: Final = by_engine(
     lambda new: new(turns).values(_TURN_VALUES).on_conflict_do_nothing(index_elements=["request_id"])
 )
@@ -130,11 +130,11 @@ _UPSERT_SESSION: Final = by_engine(
 def begin_turn(  # noqa: PLR0913, PLR0917 - the turn, and what limits it
     connection: Connection,
     session: SessionRecord,
-    turn: TurnRecord,
+    turn: RunRecord,
     history: tuple[int, int],
     quota_bytes: int | None,
     prompt: bytes = b"",
-) -> TurnStart:
+) -> RunStart:
     """Insert a turn with a new request id, and insert or update its session; else return the existing turn."""
     if (turn.session_id, turn.owner) != (session.session_id, session.owner):
         raise StoreConflictError(NOT_ITS_SESSION)
@@ -148,7 +148,7 @@ def begin_turn(  # noqa: PLR0913, PLR0917 - the turn, and what limits it
             stored = session_of(connection, known.session_id)
             if stored is None:
                 raise StoreConflictError(NO_SESSION)
-            return TurnStart(stored, known)
+            return RunStart(stored, known)
     check_not_deleting(connection, session.session_id, turn.request_id)
     raise StoreConflictError(NO_SESSION)
 
@@ -156,10 +156,10 @@ def begin_turn(  # noqa: PLR0913, PLR0917 - the turn, and what limits it
 def _start_session(
     connection: Connection,
     session: SessionRecord,
-    turn: TurnRecord,
+    turn: RunRecord,
     history: tuple[int, int],
     quota_bytes: int | None,
-) -> TurnStart:
+) -> RunStart:
     """Insert or update the session of a turn that was just inserted; returns what a new turn needs."""
     if quota_bytes is not None:
         check_quota(stored_bytes_of(connection, session.owner), quota_bytes)
@@ -177,7 +177,7 @@ def _start_session(
     if turn.conversation_id is None:
         limit = min(limit, message_count)  # a new session has none, which saves the query
     last = conversation_of(connection, turn, limit, max_bytes)
-    return TurnStart(replace(session, created_at=created_at, updated_at=updated_at), None, last, last_hash)
+    return RunStart(replace(session, created_at=created_at, updated_at=updated_at), None, last, last_hash)
 
 
 _LAST_TURNS: Final = PreparedStatement(
@@ -190,11 +190,11 @@ _LAST_TURNS: Final = PreparedStatement(
 _TURN_COUNT: Final = PreparedStatement(select(func.count()).where(turns.c.session_id == bindparam("of")))
 
 
-def session_turns(connection: Connection, session_id: str, limit: int) -> SessionTurns:
+def session_turns(connection: Connection, session_id: str, limit: int) -> SessionRuns:
     """The last turns of a session."""
     found = _LAST_TURNS.rows(connection, {"of": session_id, "limit": limit})
     total = _TURN_COUNT.rows(connection, {"of": session_id})[0][0]
-    return SessionTurns(total, [(turn_record(row[:-1]), row[-1]) for row in reversed(found)])
+    return SessionRuns(total, [(turn_record(row[:-1]), row[-1]) for row in reversed(found)])
 
 
 _TURN_OF: Final = PreparedStatement(
@@ -204,18 +204,18 @@ _TURN_OF: Final = PreparedStatement(
 )
 
 
-def turn_of(connection: Connection, request_id: str) -> TurnRecord | None:
+def turn_of(connection: Connection, request_id: str) -> RunRecord | None:
     """The turn of that request id."""
     row = _TURN_OF.first(connection, {"of": request_id})
     return None if row is None else turn_record(row)
 
 
-def turn_record(row: Row) -> TurnRecord:
+def turn_record(row: Row) -> RunRecord:
     """The record of a row of `TURN_COLUMNS`."""
-    fields: dict[str, Any] = dict(zip(TurnRecord.__struct_fields__, row, strict=True))
-    fields["state"] = TurnState(fields["state"])
+    fields: dict[str, Any] = dict(zip(RunRecord.__struct_fields__, row, strict=True))
+    fields["state"] = StoredState(fields["state"])
     fields["capabilities"] = _declared(fields["capabilities"])
-    return TurnRecord(**fields)
+    return RunRecord(**fields)
 
 
 _ADDED: Final = bindparam("added", type_=Integer)
@@ -318,7 +318,7 @@ _LOCK_TURN: Final = PreparedStatement(
 )
 
 
-class _LockedTurn(NamedTuple):
+class _LockedRun(NamedTuple):
     """A turn that is about to end, and its locked session."""
 
     state: str
@@ -346,13 +346,13 @@ _END: Final = PreparedStatement(
 )
 
 
-def end_turn(connection: Connection, ending: TurnEnd) -> bool:
+def end_turn(connection: Connection, ending: RunEnd) -> bool:
     """End a running turn with its messages and receipt; False, with nothing written, if the receipt comes too late."""
     last, receipt = ending.last, ending.receipt
     row = _LOCK_TURN.first(connection, {"of": last.request_id})
-    if row is None or row[0] != TurnState.RUNNING.value:
+    if row is None or row[0] != StoredState.RUNNING.value:
         raise StoreConflictError(NOT_RUNNING)
-    locked = _LockedTurn(*row)
+    locked = _LockedRun(*row)
     if locked.epoch != last.epoch:
         raise StoreConflictError(NOT_ITS_EPOCH)
     if receipt and (receipt.request_id, receipt.session_id) != (last.request_id, locked.session_id):
@@ -388,7 +388,7 @@ _UPDATE_SESSION: Final = PreparedStatement(
 )
 
 
-def _append_transcript(connection: Connection, locked: _LockedTurn, ending: TurnEnd) -> int:
+def _append_transcript(connection: Connection, locked: _LockedRun, ending: RunEnd) -> int:
     """Add a turn's messages and receipt to its locked session; returns how many bytes the turn takes in all."""
     rows = [_message_row(message, locked, ending) for message in ending.messages]
     bodies = [row["body"] for row in rows]
@@ -405,7 +405,7 @@ def _append_transcript(connection: Connection, locked: _LockedTurn, ending: Turn
     return stored
 
 
-def _message_row(message: ChatMessage, locked: _LockedTurn, ending: TurnEnd) -> dict[str, Any]:
+def _message_row(message: ChatMessage, locked: _LockedRun, ending: RunEnd) -> dict[str, Any]:
     """The row of a message without its position. Long text that its turn has anyway is not stored a second time."""
     name, body, text_in = locked.conversation_id, message, None
     size_outside = 0
@@ -413,7 +413,7 @@ def _message_row(message: ChatMessage, locked: _LockedTurn, ending: TurnEnd) -> 
         if message.role is Role.USER and locked.prompt_bytes:
             text_in = TextSource.PROMPT.value
         # Of a turn that did not run to its end, or that several workers ran, packets may have another text.
-        elif message.role is Role.ASSISTANT and ending.state is TurnState.DONE and locked.epoch <= 1:
+        elif message.role is Role.ASSISTANT and ending.state is StoredState.DONE and locked.epoch <= 1:
             text_in = TextSource.PACKETS.value
     if text_in is not None:
         body = message.model_copy(update={"content": ""})
@@ -442,7 +442,7 @@ _LOCK_SESSION: Final = PreparedStatement(
 )
 
 
-def add_turns(connection: Connection, session: SessionRecord, added: Sequence[WholeTurn]) -> None:
+def add_turns(connection: Connection, session: SessionRecord, added: Sequence[WholeRun]) -> None:
     """Insert turns of one session that are over, with their packets and receipts."""
     texts = {
         "capabilities": _declaration_text(session.capabilities),

@@ -30,7 +30,7 @@ from accord.stores.schema import IS_DELETING, TextSource, messages, packets, pro
 from accord.wire.acp.content import prompt_text
 from accord.wire.conversation import ChatMessage, Transcript
 from accord.wire.packet import DeltaPacket, StreamPacket
-from accord.wire.session import ReceiptRecord, SessionKind, TurnRecord
+from accord.wire.session import ReceiptRecord, RunRecord, SessionKind
 
 
 def _add(new: Any) -> Any:
@@ -142,7 +142,7 @@ def history_of(connection: Connection, session_id: str, limit: int, max_bytes: i
     return _transcript(connection, _SESSION_HISTORY, {"of": session_id, "limit": limit, "bytes": max_bytes})
 
 
-def conversation_of(connection: Connection, turn: TurnRecord, limit: int, max_bytes: int) -> Sequence[ChatMessage]:
+def conversation_of(connection: Connection, turn: RunRecord, limit: int, max_bytes: int) -> Sequence[ChatMessage]:
     """The last messages of this turn's conversation that fit: a named one's in any session, else its session's own."""
     values: dict[str, Any] = {"limit": limit, "bytes": max_bytes}
     if turn.conversation_id is None:

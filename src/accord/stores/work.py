@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 from accord.ports import QueuedWork
 from accord.stores.prepared import PreparedStatement, database_now, values_of
 from accord.stores.schema import IS_RUNNING, IS_WAITING, reservations, turns, work
-from accord.wire.session import TurnRecord
+from accord.wire.session import RunRecord
 
 _AGENT: Final = work.c.agent == bindparam("agent")
 _LAST_PLACE: Final = PreparedStatement(
@@ -40,7 +40,7 @@ _COUNT_RUNNING: Final = PreparedStatement(
 )
 
 
-def add_work(connection: Connection, turn: TurnRecord, added: QueuedWork) -> None:
+def add_work(connection: Connection, turn: RunRecord, added: QueuedWork) -> None:
     """Put a turn that was just inserted into the queue, and reserve what its first question may cost."""
     last = _LAST_PLACE.first(connection, {"agent": added.agent, "owner": turn.owner})
     first = first_place(connection, added.agent)

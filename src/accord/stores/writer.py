@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from accord.errors import StoreError
-from accord.ports import PacketBatch, TurnEnd
+from accord.ports import PacketBatch, RunEnd
 from accord.stores.failure import UncancellableFuture
 from accord.stores.write_lock import WriteLock
 
@@ -38,7 +38,7 @@ class Job:
     @property
     def size(self) -> int:
         """The approximate number of bytes that it writes: only packets and prompts are large."""
-        batches = [arg.last if isinstance(arg, TurnEnd) else arg for arg in self.args]
+        batches = [arg.last if isinstance(arg, RunEnd) else arg for arg in self.args]
         packets = sum(sum(map(len, batch.packets)) for batch in batches if isinstance(batch, PacketBatch))
         return packets + sum(len(arg) for arg in self.args if isinstance(arg, bytes))
 

@@ -31,7 +31,7 @@ def is_id(name: str) -> bool:
     return 0 < len(name) <= MAX_ID_CHARS and "\0" not in name
 
 
-class TurnState(StrEnum):
+class StoredState(StrEnum):
     """The state of a turn. All but `running` are final; the agent of a `refused` turn never ran."""
 
     RUNNING = "running"
@@ -64,7 +64,7 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     kind: SessionKind = SessionKind.TURNS
 
 
-class TurnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One turn of a session. A request id is never reused: the same id is the same turn."""
 
     request_id: str
@@ -76,7 +76,7 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How the digest was computed; None if that was not stored: for turns of earlier schemas, and for calls."""
     runner: str
     """The process that runs it, by a name that is unique among all processes; empty while it waits in the queue."""
-    state: TurnState = TurnState.RUNNING
+    state: StoredState = StoredState.RUNNING
     last_seq: int = 0
     """The number of the last stored packet; the first is 1."""
     created_at: datetime

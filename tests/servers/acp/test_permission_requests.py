@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from accord.core.output.agent_work import ALLOW_OR_REJECT, build_permission_request
-from accord.servers.acp.permissions import TurnPermissions
+from accord.servers.acp.permissions import PromptPermissions
 from accord.servers.acp.sessions import OpenSession
-from accord.servers.acp.updates import TurnUpdates
+from accord.servers.acp.updates import PromptUpdates
 from accord.stdio import RpcConnection
 from accord.wire.agent_work import Permission
 
@@ -40,8 +40,8 @@ class Scene:
         self.connection = RpcConnection(self.reader, self.pipe, grace_s=5)
         self.reading = asyncio.create_task(self.connection.run())
         self.session = OpenSession("s", "/")
-        updates = TurnUpdates("s", "turn", is_draft=True)
-        self.permissions = TurnPermissions(self.connection, self.session, updates, is_draft=True)
+        updates = PromptUpdates("s", "turn", is_draft=True)
+        self.permissions = PromptPermissions(self.connection, self.session, updates, is_draft=True)
         self.requesting = asyncio.create_task(self.permissions(QUESTION, 2))
 
     @property

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from accord.ports import SessionTurns
+from accord.ports import SessionRuns
 from accord.run.admit import MAX_REFUSED_BYTES
-from accord.servers.acp.replay import ChosenTurn, ReplayLimits, choose_turns
+from accord.servers.acp.replay import ChosenRun, ReplayLimits, choose_turns
 from tests.servers.acp import replay_agent
 from tests.servers.acp.editor import Editor, start
 from tests.stores.records import a_turn
@@ -233,6 +233,6 @@ TURNS = [a_turn(f"r{number}") for number in range(4)]
 def test_the_last_turns_that_fit_are_replayed_and_one_that_never_fits_is_only_mentioned(
     sizes: list[int], max_bytes: int, chosen: list[Any]
 ):
-    found = SessionTurns(len(sizes), list(zip(TURNS, sizes, strict=False)))
-    expected = [ChosenTurn(turn, size if size > max_bytes else None) for turn, size in found.last if turn in chosen]
+    found = SessionRuns(len(sizes), list(zip(TURNS, sizes, strict=False)))
+    expected = [ChosenRun(turn, size if size > max_bytes else None) for turn, size in found.last if turn in chosen]
     assert choose_turns(found, ReplayLimits(4, max_bytes)) == expected

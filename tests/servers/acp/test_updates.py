@@ -11,7 +11,7 @@ import pytest
 from accord.agent import Agent, Turn, Yielded
 from accord.run import Dispatcher, Engine
 from accord.servers.acp.messages import DEFAULT_EDITOR
-from accord.servers.acp.updates import TurnUpdates
+from accord.servers.acp.updates import PromptUpdates
 from accord.wire.acp.draft_update import DraftSessionNotification
 from accord.wire.acp.session import StopReason
 from accord.wire.acp.update import OtherUpdate, SessionNotification
@@ -78,7 +78,7 @@ def packets(what: list[Yield], capabilities: ClientCapabilities) -> list[StreamP
 
 
 def updates_of(*what: Yield, is_draft: bool, capabilities: ClientCapabilities = DEFAULT_EDITOR) -> list[dict[str, Any]]:
-    updates = TurnUpdates("s", "turn", is_draft=is_draft)
+    updates = PromptUpdates("s", "turn", is_draft=is_draft)
     lines = updates.lines([packet.to_json() for packet in packets(list(what), capabilities)])
     lines += updates.ending(StopReason.END_TURN)
     notices = [json.loads(line)["params"] for line in lines.splitlines()]

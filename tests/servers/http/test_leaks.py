@@ -11,13 +11,13 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.errors import ERROR_FACTS, ErrorCode, StoreError
-from accord.ports import PacketBatch, TurnEnd, TurnStart
+from accord.ports import PacketBatch, RunEnd, RunStart
 from accord.run.run import NOT_STORED
 from accord.servers.http.app import Application
 from accord.servers.service import Caller, Headers, Service
 from accord.stores.memory import MemoryStore
 from accord.wire.manifest import CapabilityManifest
-from accord.wire.session import SessionRecord, TurnRecord
+from accord.wire.session import RunRecord, SessionRecord
 from accord.wire.work import AnyPiece, TextPiece, WorkOrder
 from tests.servers.transports import TRANSPORTS, ReportedError, body, make_service, served, within
 
@@ -75,7 +75,7 @@ class BrokenStore(MemoryStore):
         if duty == self.duty:
             raise self.error
 
-    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, **limits: Any) -> TurnStart:
+    async def begin_turn(self, session: SessionRecord, turn: RunRecord, **limits: Any) -> RunStart:
         self._try("begin")
         return await super().begin_turn(session, turn, **limits)
 
@@ -83,11 +83,11 @@ class BrokenStore(MemoryStore):
         self._try("append")
         await super().append_packets(new)
 
-    async def end_turn(self, ending: TurnEnd) -> bool:
+    async def end_turn(self, ending: RunEnd) -> bool:
         self._try("end")
         return await super().end_turn(ending)
 
-    async def turn(self, request_id: str) -> TurnRecord | None:
+    async def turn(self, request_id: str) -> RunRecord | None:
         self._try("turn")
         return await super().turn(request_id)
 

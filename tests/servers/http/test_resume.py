@@ -14,7 +14,7 @@ from accord.config import UnreadPolicy
 from accord.run import SessionRules
 from accord.servers.http.app import Application
 from accord.stores.sqlite import SqliteStore
-from accord.wire.session import TurnState
+from accord.wire.session import StoredState
 from tests.servers.transports import body, events_of, make_service, served, within
 
 EVENTS = {"accept": "text/event-stream"}
@@ -100,9 +100,9 @@ def test_a_finished_stream_is_read_again_after_a_restart(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("unread", "state"), [(UnreadPolicy.CONTINUE, TurnState.DONE), (UnreadPolicy.STOP, TurnState.CANCELLED)]
+    ("unread", "state"), [(UnreadPolicy.CONTINUE, StoredState.DONE), (UnreadPolicy.STOP, StoredState.CANCELLED)]
 )
-def test_a_turn_whose_client_went_away_goes_on_or_stops_as_configured(unread: UnreadPolicy, state: TurnState):
+def test_a_turn_whose_client_went_away_goes_on_or_stops_as_configured(unread: UnreadPolicy, state: StoredState):
     async def run() -> None:
         rules = SessionRules(stop_unread_after_s=0.001 if unread is UnreadPolicy.STOP else None)
         service = make_service(Agent(relay), *WORDS, rules=rules)

@@ -16,7 +16,7 @@ from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Pause
 from accord.servers.http.app import Application
 from accord.servers.service import Service
-from accord.wire.session import TurnState
+from accord.wire.session import StoredState
 from tests.servers.raw import REQUEST, Port, Wire, post, wired
 from tests.servers.serving_child import LONG, child
 from tests.servers.transports import body, make_service, within
@@ -55,7 +55,7 @@ async def until(happened: Any) -> None:
 
 async def is_done(service: Service, number: int) -> bool:
     turn = await service.sessions.store.turn(str(UUID(int=number)))
-    return turn is not None and turn.state is TurnState.DONE
+    return turn is not None and turn.state is StoredState.DONE
 
 
 async def begin_sse(wire: Wire) -> None:

@@ -14,7 +14,7 @@ from accord.backends.facts.limits import output_limit
 from accord.backends.model import ModelBackend
 from accord.run.costs import RunCosts
 from accord.run.dispatch import Dispatcher, WorkRecord
-from accord.run.limits import TurnTimer
+from accord.run.limits import RunTimer
 from accord.run.receipt import work_content
 from accord.wire.disposition import Api, Disposition
 from accord.wire.keys import Payer
@@ -117,7 +117,7 @@ async def check_records() -> None:
         for name, dispositions in (("messages", ["max_tokens"]), ("chat", ["thinking"]), ("gemini", list[str]())):
             dispatcher, record = Dispatcher([made[name]]), WorkRecord()
             order = WorkOrder.model_validate({"conversation": HELLO, "thinking": True})
-            async for _ in dispatcher.answer(order, record, TurnTimer(), RunCosts(None, Payer(), dispatcher)):
+            async for _ in dispatcher.answer(order, record, RunTimer(), RunCosts(None, Payer(), dispatcher)):
                 pass
             assert [each.field for each in record.dispositions or ()] == dispositions
             assert {each.disposition for each in record.dispositions or ()} <= {Disposition.ASSUMED}

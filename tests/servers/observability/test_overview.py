@@ -2,7 +2,7 @@
 
 import json
 
-from accord.ports import ListedTurn, QueueDepth, RunningTurns
+from accord.ports import ListedRun, LongestRuns, QueueDepth
 from accord.servers.observability.overview import (
     FORGOTTEN_AFTER_S,
     MAX_PROCESSES,
@@ -13,7 +13,7 @@ from accord.servers.observability.overview import (
 from accord.servers.observability.status import EVERY_S, ProcessRole
 from tests.servers.observability.test_status import a_status
 
-NOTHING = RunningTurns(0, ())
+NOTHING = LongestRuns(0, ())
 
 
 def names(table: ProcessTable, now: float) -> list[str]:
@@ -71,7 +71,7 @@ def test_the_sums_leave_silent_processes_out():
     table.add(a_status(runner="w1", turn_limit=10), 100.0)
     table.add(a_status(runner="s1", turn_limit=None, role=ProcessRole.SERVER, streams=2), 100.0)
     depths = [QueueDepth("demo", 3, 1.5), QueueDepth("other", 2, 9.0)]
-    totals = Overview(table.rows(100.0), RunningTurns(17, ()), depths).totals
+    totals = Overview(table.rows(100.0), LongestRuns(17, ()), depths).totals
     assert (totals.processes, totals.silent, totals.running, totals.turn_limit) == (3, 1, 17, 10)
     assert (totals.waiting, totals.oldest_s, totals.done, totals.failed) == (5, 9.0, 20, 2)
     assert (totals.cancelled, totals.refused, totals.streams) == (6, 8, 7)
@@ -82,16 +82,16 @@ def test_a_turn_is_shown_with_its_process_if_that_is_known():
     table = ProcessTable()
     table.add(a_status(runner="a" * 32, host="h", pid=7), 0.0)
     overview = Overview(table.rows(0.0), NOTHING, [])
-    turns = [ListedTurn("q", "ada", "demo", runner * 32, 1, 5, 2.0) for runner in "ab"]
+    turns = [ListedRun("q", "ada", "demo", runner * 32, 1, 5, 2.0) for runner in "ab"]
     assert [overview.process_of(turn) for turn in turns] == ["h:7", "b" * 8]
 
 
 def test_programs_get_everything_as_one_json_object():
     table = ProcessTable()
     table.add(a_status(), 0.0)
-    turn = ListedTurn("q", "ada\x1b", "demo", "r1", 1, 5, 2.0)
+    turn = ListedRun("q", "ada\x1b", "demo", "r1", 1, 5, 2.0)
     depth = QueueDepth("demo", 3, 1.5)
-    found = json.loads(Overview(table.rows(7.0), RunningTurns(1, [turn]), [depth], "no store").to_json())
+    found = json.loads(Overview(table.rows(7.0), LongestRuns(1, [turn]), [depth], "no store").to_json())
     assert set(found) == {"totals", "processes", "queue", "turns", "problem"}
     assert (found["totals"]["running"], found["totals"]["silent"], found["problem"]) == (1, 1, "no store")
     (process,) = found["processes"]

@@ -27,7 +27,7 @@ from nats.errors import Error as NatsError
 from nats.js.errors import APIError, NotFoundError
 
 from accord.errors import StoreConflictError, StoreError
-from accord.ports import LinkCounts, PacketBatch, SessionStore, TurnLog, TurnNews
+from accord.ports import LinkCounts, PacketBatch, RunLog, RunNews, SessionStore
 from accord.queues.nats.connection import REQUEST_S, NatsConnection
 from accord.wire.queue_messages import (
     EPOCH_HEADER,
@@ -40,7 +40,7 @@ from accord.wire.queue_messages import (
     SEQ_HEADER,
     SEQUENCE_HEADER,
 )
-from accord.wire.session import PacketRecord, TurnRecord, TurnState
+from accord.wire.session import PacketRecord, RunRecord, StoredState
 
 WRONG_SEQUENCE: Final = 10071
 """JetStream's code for a message whose expected last sequence number is not the last one."""
@@ -91,16 +91,16 @@ class JetStreamLog:
         self._fences: Final[dict[tuple[str, int], int]] = {}
 
     def open_turn(
-        self, turn: TurnRecord, logged_seq: int, unstored: Sequence[str] = (), *, is_followed: bool = False
-    ) -> TurnLog:
+        self, turn: RunRecord, logged_seq: int, unstored: Sequence[str] = (), *, is_followed: bool = False
+    ) -> RunLog:
         """The log of a turn that this process runs."""
         del is_followed  # every turn is published
         fence = self._fences.pop((turn.request_id, turn.epoch), None)
         # A turn that was never run has no messages; of any other one, the last sequence number is looked up.
         expected = 0 if turn.epoch <= 1 else fence
-        return _JetStreamTurnLog(self, turn, logged_seq, unstored, expected)
+        return _JetStreamRunLog(self, turn, logged_seq, unstored, expected)
 
-    async def fence(self, turn: TurnRecord) -> Sequence[str]:
+    async def fence(self, turn: RunRecord) -> Sequence[str]:
         """Refuse packets of earlier epochs, then read what they have published after the stored packets."""
         request_id = turn.request_id
         headers = {EPOCH_HEADER: str(turn.epoch), FENCE_HEADER: "1", SEQ_HEADER: "0"}
@@ -136,7 +136,7 @@ class JetStreamLog:
             return ()  # the session store gets them, too
         return [PacketRecord(seq, body) for seq, body in enumerate(bodies, start=after_seq + 1)]
 
-    def follow(self, request_id: str, receive: Callable[[TurnNews], None]) -> Callable[[], None]:
+    def follow(self, request_id: str, receive: Callable[[RunNews], None]) -> Callable[[], None]:
         """Call `receive` with the news of a turn."""
 
         def pass_on(message: Msg) -> None:
@@ -219,11 +219,11 @@ class JetStreamLog:
                 await replies.unsubscribe()
 
 
-class _JetStreamTurnLog:
+class _JetStreamRunLog:
     """The log of one turn that this process runs."""
 
     def __init__(
-        self, log: JetStreamLog, turn: TurnRecord, logged_seq: int, unstored: Sequence[str], expected: int | None
+        self, log: JetStreamLog, turn: RunRecord, logged_seq: int, unstored: Sequence[str], expected: int | None
     ) -> None:
         self._log: Final = log
         self._turn: Final = turn
@@ -279,7 +279,7 @@ class _JetStreamTurnLog:
         """Publish the last packets to the followers; the session store has them."""
         bodies = last.packets[max(0, self._logged_seq + 1 - last.first_seq) :]
         first = last.last_seq - len(bodies) + 1
-        self._announce(TurnNews(first, last.last_seq, bodies, is_over=True))
+        self._announce(RunNews(first, last.last_seq, bodies, is_over=True))
 
     def close(self) -> None:
         """Copy nothing more."""
@@ -340,9 +340,9 @@ class _JetStreamTurnLog:
             await self._log.store.append_packets(self._unstored_and(new.packets))
         self._copied(len(self._unstored))
         self._stored_seq = self._logged_seq = new.last_seq
-        self._announce(TurnNews(new.first_seq, new.last_seq))
+        self._announce(RunNews(new.first_seq, new.last_seq))
 
-    def _announce(self, news: TurnNews) -> None:
+    def _announce(self, news: RunNews) -> None:
         """Announce to the followers what the session store has, with the packets if they fit into a message."""
         connection = self._log.connection
         headers = {SEQ_HEADER: str(news.first_seq), EPOCH_HEADER: str(self._epoch)}
@@ -383,7 +383,7 @@ class _JetStreamTurnLog:
     async def _find_stored(self) -> bool:
         """Look up what the store has, since an answer of it may have been lost; False if it has nothing more."""
         turn, before = await self._log.store.turn(self._request_id), self._stored_seq
-        if turn is not None and turn.epoch == self._epoch and turn.state is TurnState.RUNNING:
+        if turn is not None and turn.epoch == self._epoch and turn.state is StoredState.RUNNING:
             self._copied(turn.last_seq - before)
         return self._stored_seq > before
 
@@ -406,7 +406,7 @@ class _JetStreamTurnLog:
                 self._log.forget_before(self._request_id, sequence)
 
 
-def _read_news(message: Msg) -> TurnNews | None:
+def _read_news(message: Msg) -> RunNews | None:
     """The news in a message; None for one that is of use to workers only, or that another program has made up."""
     headers = message.headers or {}
     if FENCE_HEADER in headers:
@@ -415,9 +415,9 @@ def _read_news(message: Msg) -> TurnNews | None:
     if first < 1:
         return None
     if LAST_HEADER in headers:
-        return TurnNews(first, _number(headers, LAST_HEADER), None, is_over)
+        return RunNews(first, _number(headers, LAST_HEADER), None, is_over)
     bodies = _bodies(message.data)
-    return TurnNews(first, first + len(bodies) - 1, bodies, is_over)
+    return RunNews(first, first + len(bodies) - 1, bodies, is_over)
 
 
 def _bodies(data: bytes) -> list[str]:

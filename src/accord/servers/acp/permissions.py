@@ -10,7 +10,7 @@ from typing import Any, Final
 from accord.core.output.agent_work import read_permission
 from accord.core.rpc import Id, notification_line
 from accord.servers.acp.sessions import OpenSession
-from accord.servers.acp.updates import TurnUpdates, state_line
+from accord.servers.acp.updates import PromptUpdates, state_line
 from accord.stdio import PeerGoneError, RpcConnection, RpcError
 from accord.wire.acp.rpc import Method
 from accord.wire.agent_work import Permission, PermissionRequest, PermissionStatus
@@ -18,11 +18,11 @@ from accord.wire.agent_work import Permission, PermissionRequest, PermissionStat
 DISCONNECTED: Final = Permission.trusted(status=PermissionStatus.NO_CLIENT, why="The client is gone")
 
 
-class TurnPermissions:
+class PromptPermissions:
     """The permission requests of one turn; the code that sends its updates calls `mark_sent` and `finish`."""
 
     def __init__(
-        self, connection: RpcConnection, session: OpenSession, updates: TurnUpdates, *, is_draft: bool
+        self, connection: RpcConnection, session: OpenSession, updates: PromptUpdates, *, is_draft: bool
     ) -> None:
         self._connection: Final = connection
         self._session: Final = session

@@ -1,6 +1,6 @@
 """Replay a stored conversation to the client that loads it: what the user sent and what the agent showed, in order.
 
-The updates of a turn are made from its stored packets by `TurnUpdates`, which makes those of live turns as well. What
+The updates of a turn are made from its stored packets by `PromptUpdates`, which makes those of live turns as well. What
 cannot be replayed is stated in the conversation. Which turns are replayed is decided by `choose_turns`.
 """
 
@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from accord.errors import StoreError
-from accord.ports import SessionTurns
+from accord.ports import SessionRuns
 from accord.run import Reader, Sessions
 from accord.servers.acp.messages import ClientHandshake
-from accord.servers.acp.updates import TurnUpdates, statement_line, user_lines, without_malformed
+from accord.servers.acp.updates import PromptUpdates, statement_line, user_lines, without_malformed
 from accord.wire.acp.content import TextBlock
 from accord.wire.agent_work import PermissionRecord
 from accord.wire.conversation import ChatMessage, Role
-from accord.wire.session import TurnRecord, TurnState
+from accord.wire.session import RunRecord, StoredState
 
 SEND_BYTES: Final = 64 * 1024
 """How many bytes of updates are collected before they are sent."""
@@ -36,10 +36,10 @@ RUNS_HERE: Final = "(This turn is still running.)"
 RUNS_ELSEWHERE: Final = (
     "\n\n(This turn has not ended: another process still runs it, or was stopped in the middle of it.)"
 )
-ENDINGS: Final[Mapping[TurnState, str]] = {
-    TurnState.REFUSED: "(This prompt was refused: {})",
-    TurnState.FAILED: "\n\n(This turn ended with an error: {})",
-    TurnState.CANCELLED: "\n\n(This turn was cancelled.)",
+ENDINGS: Final[Mapping[StoredState, str]] = {
+    StoredState.REFUSED: "(This prompt was refused: {})",
+    StoredState.FAILED: "\n\n(This turn ended with an error: {})",
+    StoredState.CANCELLED: "\n\n(This turn was cancelled.)",
 }
 """What is stated at the end of a turn that did not run to its end."""
 
@@ -55,25 +55,25 @@ class ReplayLimits:
     max_bytes: int = 64 * 1024 * 1024
 
 
-class ChosenTurn(NamedTuple):
+class ChosenRun(NamedTuple):
     """A turn to be replayed; one that is too large alone is only mentioned, with its size."""
 
-    record: TurnRecord
+    record: RunRecord
     too_large: int | None = None
 
 
-def choose_turns(found: SessionTurns, limits: ReplayLimits) -> list[ChosenTurn]:
+def choose_turns(found: SessionRuns, limits: ReplayLimits) -> list[ChosenRun]:
     """The last turns that fit together, oldest first. One that would not fit even alone takes no space."""
-    chosen: list[ChosenTurn] = []
+    chosen: list[ChosenRun] = []
     left = limits.max_bytes
     for record, size in reversed(found.last):
         if size > limits.max_bytes:
-            chosen.append(ChosenTurn(record, size))
+            chosen.append(ChosenRun(record, size))
             continue
         left -= size
         if left < 0:
             break
-        chosen.append(ChosenTurn(record))
+        chosen.append(ChosenRun(record))
     return chosen[::-1]
 
 
@@ -125,7 +125,7 @@ class SessionReplay:
                 text = TOO_LARGE.format(size=too_large, max_bytes=self._limits.max_bytes)
                 await self._send(self._statement(record.request_id, text))
 
-    async def _find_turns(self) -> SessionTurns:
+    async def _find_turns(self) -> SessionRuns:
         """The last turns. Those that a process left when it died are ended first, if its lease is over."""
         found = await self._store.session_turns(self._session_id, limit=self._limits.max_turns)
         if not any(self._is_left(record) for record, _ in found.last):
@@ -134,17 +134,17 @@ class SessionReplay:
             await self._sessions.recover()
         return await self._store.session_turns(self._session_id, limit=self._limits.max_turns)
 
-    def _is_left(self, record: TurnRecord) -> bool:
-        return record.state is TurnState.RUNNING and not self._sessions.is_running(record.request_id)
+    def _is_left(self, record: RunRecord) -> bool:
+        return record.state is StoredState.RUNNING and not self._sessions.is_running(record.request_id)
 
-    async def _replay_turn(self, record: TurnRecord, messages: Sequence[ChatMessage]) -> None:
+    async def _replay_turn(self, record: RunRecord, messages: Sequence[ChatMessage]) -> None:
         stored = await self._store.receipt(record.request_id)
         receipt = _read_receipt(stored.body) if stored is not None else _Receipt()
         await self._send(*await self._user_part(record, messages, receipt))
         if self._sessions.is_running(record.request_id):  # its updates are sent as they are made
             await self._send(self._statement(record.request_id, RUNS_HERE))
             return
-        updates = TurnUpdates(self._session_id, record.request_id, is_draft=self._is_draft)
+        updates = PromptUpdates(self._session_id, record.request_id, is_draft=self._is_draft)
         permissions = [PermissionRecord.parse(bytes(each)) for each in _read_records(receipt.permissions)]
         lines = bytearray()
         async with aclosing(self._sessions.read_stored(record, self._reader)) as batches:
@@ -159,11 +159,11 @@ class SessionReplay:
             lines += updates.replay_permission(permission)
         await self._send(bytes(lines) + self._last_lines(record, updates))
 
-    async def _user_part(self, record: TurnRecord, messages: Sequence[ChatMessage], receipt: _Receipt) -> list[bytes]:
+    async def _user_part(self, record: RunRecord, messages: Sequence[ChatMessage], receipt: _Receipt) -> list[bytes]:
         """The lines of what the user sent, and a statement on what is missing."""
         request_id, missing = record.request_id, ""
         if prompt := await self._store.prompt(request_id) if record.prompt_bytes else b"":
-            if record.state is TurnState.REFUSED:
+            if record.state is StoredState.REFUSED:
                 prompt, malformed = without_malformed(prompt)
                 missing = MALFORMED.format(malformed) if malformed else ""
         else:
@@ -174,8 +174,8 @@ class SessionReplay:
         lines = user_lines(self._session_id, request_id, prompt, is_draft=self._is_draft) if prompt != b"[]" else []
         return [*lines, self._statement(request_id, missing)] if missing else lines
 
-    def _last_lines(self, record: TurnRecord, updates: TurnUpdates) -> bytes:
-        if record.state is TurnState.RUNNING:
+    def _last_lines(self, record: RunRecord, updates: PromptUpdates) -> bytes:
+        if record.state is StoredState.RUNNING:
             return self._statement(record.request_id, RUNS_ELSEWHERE)
         lines, ending = updates.ending(updates.stop_reason), ENDINGS.get(record.state)
         if ending is None:

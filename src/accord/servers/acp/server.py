@@ -29,10 +29,10 @@ from accord.servers.acp.messages import (
     stream_rpc_error,
     to_rpc_error,
 )
-from accord.servers.acp.permissions import TurnPermissions
+from accord.servers.acp.permissions import PromptPermissions
 from accord.servers.acp.replay import ReplayLimits, SessionReplay
 from accord.servers.acp.sessions import ItemRequest, OpenSession, OpenSessions, list_page, load_item
-from accord.servers.acp.updates import TurnUpdates, echo_pieces, state_line, stopped_line
+from accord.servers.acp.updates import PromptUpdates, echo_pieces, state_line, stopped_line
 from accord.servers.service import tune_garbage_collector
 from accord.stdio import RpcConnection, RpcError, is_hung_up, open_stdio
 from accord.wire.acp.draft_update import SessionState
@@ -238,8 +238,8 @@ class AcpServer:
         del raw
         session = self._open.require(params.session_id)
         request_id = uuid4()
-        updates = TurnUpdates(session.id, str(request_id), is_draft=False)
-        permissions = TurnPermissions(self._connection, session, updates, is_draft=False)
+        updates = PromptUpdates(session.id, str(request_id), is_draft=False)
+        permissions = PromptPermissions(self._connection, session, updates, is_draft=False)
         session.start_prompt()
         try:
             turn = await self._begin_turn(session, params, request_id, permissions)
@@ -258,8 +258,8 @@ class AcpServer:
         del raw
         session = self._open.require(params.session_id)
         request_id = uuid4()
-        updates = TurnUpdates(session.id, str(request_id), is_draft=True)
-        permissions = TurnPermissions(self._connection, session, updates, is_draft=True)
+        updates = PromptUpdates(session.id, str(request_id), is_draft=True)
+        permissions = PromptPermissions(self._connection, session, updates, is_draft=True)
         session.start_prompt()
         try:
             turn = await self._begin_turn(session, params, request_id, permissions)
@@ -273,7 +273,7 @@ class AcpServer:
         return DraftPromptResponse(message_id=str(request_id))
 
     async def _begin_turn(
-        self, session: OpenSession, params: PromptParams, request_id: UUID, permissions: TurnPermissions
+        self, session: OpenSession, params: PromptParams, request_id: UUID, permissions: PromptPermissions
     ) -> Run | StoredRun:
         """Begin the turn of a prompt; raises the error of one that is refused. What is refused is not decided here."""
         handshake = self._handshake
@@ -288,7 +288,9 @@ class AcpServer:
             session.prompt.set_turn(turn)
         return turn
 
-    async def _send_updates(self, updates: TurnUpdates, turn: Run | StoredRun, permissions: TurnPermissions) -> None:
+    async def _send_updates(
+        self, updates: PromptUpdates, turn: Run | StoredRun, permissions: PromptPermissions
+    ) -> None:
         permissions.mark_sent(0)
         try:
             async with aclosing(self._sessions.read(turn)) as batches:
@@ -303,9 +305,9 @@ class AcpServer:
         self,
         session: OpenSession,
         params: PromptParams,
-        updates: TurnUpdates,
+        updates: PromptUpdates,
         turn: Run | StoredRun,
-        permissions: TurnPermissions,
+        permissions: PromptPermissions,
     ) -> None:
         failure: RpcError | None = None
         try:

@@ -106,7 +106,7 @@ class PermissionMessage:
     before: bytes = b""
 
 
-class TurnUpdates:
+class PromptUpdates:
     """The updates of one turn; `turn_id` prefixes its message and call ids. `error` is the error packet, if any."""
 
     def __init__(self, session_id: str, turn_id: str, *, is_draft: bool) -> None:

@@ -75,7 +75,7 @@ from accord.wire.routes import (
     SERVED_BY_HEADER,
     receipt_path,
 )
-from accord.wire.session import SessionKind, TurnState
+from accord.wire.session import SessionKind, StoredState
 from accord.wire.work import EndPiece
 
 PATHS: Final[Mapping[Api, str]] = {
@@ -321,7 +321,7 @@ class ModelApiEndpoint(ModelEndpoint):
         facts = CallFacts(call_member(call), call.work, call.digest, outcome, total_ms, call.first_byte_ms)
         chain = self._log.next_chain(call.owner, SessionKind.RESPONSES if call.packets else SessionKind.CALLS, now)
         content = call_content(facts, call.costs.dispatcher, call.request_id, now, chain.session_id)
-        state = STATE_BY_OUTCOME[outcome.status] if outcome.status is not OutcomeStatus.REFUSED else TurnState.REFUSED
+        state = STATE_BY_OUTCOME[outcome.status] if outcome.status is not OutcomeStatus.REFUSED else StoredState.REFUSED
         self._log.add(EndedCall(call.request_id, chain, state, call.received_at, now, content, call.packets))
         self._service.observer.turn_ended(content.members)
 

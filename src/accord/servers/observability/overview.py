@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from accord.ports import ListedTurn, QueueDepth, RunningTurns
+from accord.ports import ListedRun, LongestRuns, QueueDepth
 from accord.servers.observability.status import ProcessStatus
 
 MISSED: Final = 3
@@ -80,7 +80,7 @@ class Overview:
     """Everything that is shown. `problem` says why the store could not be read; then there are no turns."""
 
     processes: Sequence[ProcessRow]
-    turns: RunningTurns
+    turns: LongestRuns
     depths: Sequence[QueueDepth]
     problem: str | None = None
 
@@ -103,7 +103,7 @@ class Overview:
             streams=sum(status.streams for status in live),
         )
 
-    def process_of(self, turn: ListedTurn) -> str:
+    def process_of(self, turn: ListedRun) -> str:
         """The process that runs a turn; the beginning of its id if no status of it has come."""
         known = {row.status.runner: row.name for row in self.processes}
         return known.get(turn.runner, turn.runner[:8])

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from accord.config import ServerConfig
 from accord.errors import AccordError, StoreError
-from accord.ports import ClaimedTurn, WorkItem, WorkQueue
+from accord.ports import ClaimedRun, WorkItem, WorkQueue
 from accord.run import Run, Sessions
 from accord.servers.http.body import read_request
 from accord.servers.observability import REQUEST_ID, continuing_trace
@@ -145,7 +145,7 @@ class Worker:
         else:
             self._start(claimed, item)
 
-    async def _claim(self) -> ClaimedTurn | None:
+    async def _claim(self) -> ClaimedRun | None:
         """Take the next turn; no agent comes first every time."""
         self._agents.rotate(-1)
         return await self._sessions.claim(list(self._agents))
@@ -169,7 +169,7 @@ class Worker:
             return False
         return True
 
-    def _start(self, claimed: ClaimedTurn, item: WorkItem | None) -> None:
+    def _start(self, claimed: ClaimedRun, item: WorkItem | None) -> None:
         if claimed.turn.epoch <= 1:  # one that is restarted was not in the queue all the time
             self._waited(claimed.waited_s)
         task = asyncio.create_task(self._run_turn(claimed, item))
@@ -182,7 +182,7 @@ class Worker:
         if not task.cancelled() and (error := task.exception()) is not None:
             LOG.error("A worker failed in a turn", exc_info=error)
 
-    async def _run_turn(self, claimed: ClaimedTurn, item: WorkItem | None) -> None:
+    async def _run_turn(self, claimed: ClaimedRun, item: WorkItem | None) -> None:
         REQUEST_ID.set(claimed.turn.request_id)
         trace = claimed.work.trace if claimed.work is not None else None
         context: Any = nullcontext() if trace is None else continuing_trace([(b"traceparent", trace.encode())])
