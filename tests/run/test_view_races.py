@@ -21,7 +21,7 @@ from tests.laws import examples
 from tests.run.playing import asking, within
 from tests.run.test_views import CUSTOM, Declared, alone, find, report_of, sessions_of, stored_packets
 
-SMALL = {"recent.RECENT": 8, "run.AHEAD": 4, "run.PAGE": 3}
+SMALL = {"recent.RECENT": 8, "run.AHEAD": 4, "run.PAGE": 3, "run.PLAIN_PACKETS": 5}
 """Limits that turns of some dozen packets exceed again and again."""
 
 

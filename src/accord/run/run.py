@@ -74,6 +74,9 @@ AHEAD_BYTES: Final = 256 * 1024
 """How much may be made before it is stored: many concurrent runs with large packets must not fill the memory."""
 PART_BYTES: Final = 32 * 1024
 """A longer text becomes several packets, so that other runs go on while it is adapted: 24 MB of it take a minute."""
+PLAIN_PACKETS: Final = 1_000
+PLAIN_BYTES: Final = 500
+"""How many packets of text, and how large each, may be made without a view: the first event has it made of them all."""
 WHOLE: Final = inf
 """The position of a reader that waits for the end of the run only."""
 STOP_S: Final = 0.5
@@ -451,12 +454,13 @@ class Run:
 
         Both at once: a packet that was stored before its view was made would be published with the next one only.
         """
+        body, shared = packet.to_json(), self._shared
+        if shared is None and packet is not CLOSE:
+            is_short_text = type(packet) is DeltaPacket and len(body) <= PLAIN_BYTES and self._made < PLAIN_PACKETS
+            shared = None if is_short_text else self._share_view()
         if type(packet) is DeltaPacket:
             self._texts.append(packet.p)
-        shared = self._shared
-        if shared is None and type(packet) is not DeltaPacket and packet is not CLOSE:
-            shared = self._share_view()
-        self._pending.append(body := packet.to_json())
+        self._pending.append(body)
         self._pending_bytes += len(body)
         self._made += 1
         if shared is not None:
