@@ -56,5 +56,7 @@ def _draw(drawing: Drawing, before: RunState, after: RunState, label: str) -> No
     elif x == to_x:
         points, at = [(x + 60, y + height), (x + 60, to_y)], (x + 70, (y + height + to_y) / 2 + 4)
     else:
-        points, at = [(x + width, middle), (to_x, to_middle)], ((x + width + to_x) / 2, (middle + to_middle) / 2 - 8)
+        points = [(x + width, middle), (to_x, to_middle)]
+        # Not in the middle, where two of them cross.
+        at = (x + width + (to_x - x - width) / 4 + 8, middle + (to_middle - middle) / 4)
     drawing.arrow(*points, label=label, at=at)
