@@ -102,7 +102,8 @@ a key; the same request is then refused:
    for the next one.
 
 5. What the API of the backend requires and the request does not set, Accord chooses: the model's maximum as limit of
-   the answer, an effort. It is labelled `assumed`, with the choice as reason, and stands in no table.
+   the answer, an effort, a first message of the user. It is labelled `assumed`, with the choice as reason, and stands
+   in no table.
 
 [answers.md](answers.md) has the same for the parts of answers.
 

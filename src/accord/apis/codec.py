@@ -245,7 +245,7 @@ class AssumingApi(Protocol):
     """A codec whose API requires what an order need not have."""
 
     def assumed(self, order: WorkOrder) -> Mapping[str, str]:
-        """What `write_request` has to choose for this order, by the capability that it is about, as a sentence."""
+        """What `write_request` has to choose for this order, as sentences by their capability, or `CONVERSATION`."""
         ...
 
 

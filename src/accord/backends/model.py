@@ -257,7 +257,7 @@ class ModelBackend:
         return self._relays
 
     def assumed(self, order: WorkOrder) -> Mapping[str, str]:
-        """What has to be chosen for this order because the API requires it, by capability."""
+        """What has to be chosen for this order because the API requires it, and why."""
         return self.api.assumed(order) if isinstance(self.api, AssumingApi) else {}
 
     @property

@@ -90,7 +90,7 @@ class AssumingBackend(Backend, Protocol):
     """A backend whose API requires what an order need not have."""
 
     def assumed(self, order: WorkOrder) -> Mapping[str, str]:
-        """What it chooses for this order, by the capability that it is about, as a sentence."""
+        """What it chooses for this order, as sentences by the capability, or `conversation`."""
         ...
 
 

@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 import aiohttp
 import pytest
 
-from accord.apis.messages.codec import MessagesCodec
+from accord.apis.messages.codec import FIRST_LINE, NO_FIRST_MESSAGE, MessagesCodec
 from accord.backends.facts import shipped_catalogue
 from accord.backends.facts.limits import output_limit
 from accord.backends.model import ModelBackend
@@ -64,6 +64,42 @@ def test_a_choice_is_labelled_everywhere(  # noqa: PLR0917 - a row of the table
     assert receipt["work"][0]["dispositions"] == [record]
     series = f'accord_dispositions_total{{api="{api}",disposition="assumed",field="{field}"}}'
     assert series in fetch(served, "/metrics")
+
+
+@pytest.mark.parametrize(
+    ("api", "field", "adds"),
+    [
+        ("chat", "messages", {"messages": [{"role": "assistant", "content": "Yes?"}], "max_tokens": 50}),
+        ("chat", "messages", {"messages": [{"role": "system", "content": "Say hello."}], "max_tokens": 50}),
+        ("responses", "input", {"input": [{"role": "assistant", "content": "Yes?"}], "max_output_tokens": 50}),
+    ],
+)
+def test_a_first_message_of_the_user_is_labelled(served: ServedModels, api: str, field: str, adds: dict[str, Any]):
+    header, answer, body = ask(served, api, {"model": "messages", **BASES[Api(api)], **adds})
+    assert header == f"{field}=assumed"
+    assert answer["accord"]["dispositions"] == [{"field": field, "disposition": "assumed", "reason": NO_FIRST_MESSAGE}]
+    assert body["messages"][0] == {"role": "user", "content": [{"type": "text", "text": FIRST_LINE}]}
+
+
+MESSAGES: Final[list[tuple[list[tuple[str, dict[str, Any]]], bool]]] = [
+    # The messages of an order, and whether a first one of the user has to be chosen.
+    ([("system", {"type": "text", "text": "Be brief."}), ("user", {"type": "text", "text": "Hello"})], False),
+    ([("user", {"type": "image", "media_type": "image/png", "data": "AA=="})], False),
+    ([("tool", {"type": "tool_result", "tool_use_id": "1", "content": []})], False),
+    ([("user", {"type": "audio", "media_type": "audio/wav", "data": "AA=="})], False),  # is refused
+    ([("user", {"type": "text", "text": " "}), ("assistant", {"type": "text", "text": "Yes?"})], True),
+    ([("user", {"type": "text", "text": ""})], True),
+    ([], True),
+]
+
+
+@pytest.mark.parametrize(("messages", "is_chosen"), MESSAGES)
+def test_a_first_message_is_chosen_where_none_of_the_user_is_written(
+    messages: list[tuple[str, dict[str, Any]]], *, is_chosen: bool
+):
+    listed = [{"role": role, "content": [part]} for role, part in messages]
+    order = WorkOrder.model_validate({"conversation": {"messages": listed}, "parameters": {"max_tokens": 5}})
+    assert MessagesCodec().assumed(order) == ({"conversation": NO_FIRST_MESSAGE} if is_chosen else {})
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from accord.apis.messages.write_answer import MessagesStream, error_body, write_
 from accord.apis.relayed import with_texts
 from accord.core.work.derive import PARAMETERS, PDF, capability_for_part, derived_capabilities, setting_capabilities
 from accord.core.work.evidence import Evidence, Layer
-from accord.core.work.fields import ModelRequest
+from accord.core.work.fields import CONVERSATION, ModelRequest
 from accord.core.work.reasoning import requested_reasoning, tokens_for
 from accord.wire.capability import FILE_INPUT, IMAGE_URL, REASONING_HISTORY, TOOL_RESULT_MEDIA, Capability
 from accord.wire.conversation import (
@@ -109,6 +109,7 @@ CHOICES: Final[Mapping[str, str]] = MappingProxyType(
 EFFORTS: Final[Mapping[str, str]] = MappingProxyType({"minimal": "low"})
 """Words for an effort that the API does not have, and its nearest one."""
 FIRST_LINE: Final = "(The conversation begins without a message of the user.)"
+NO_FIRST_MESSAGE: Final = f"the API requires a first message of the user: {FIRST_LINE}"
 THINKING_BLOCKS: Final = frozenset({"thinking", "redacted_thinking"})
 """The kinds of blocks that take no mark to cache up to them."""
 MAX_TITLE_CHARS: Final = 500
@@ -243,9 +244,10 @@ class MessagesCodec:
         return _with_own_fields(body, order.parameters)
 
     def assumed(self, order: WorkOrder) -> dict[str, str]:
-        """The limit of the answer, if the order has none."""
+        """The limit of the answer, and a first message of the user, if the order has none."""
+        first = {} if _begins_with_user(order.conversation.messages) else {CONVERSATION: NO_FIRST_MESSAGE}
         if order.parameters.get("max_tokens") is not None:
-            return {}
+            return first
         wanted = requested_reasoning(order)
         tokens = f"{self._default_limit(self._budget(wanted) if wanted.enabled else None):,}"
         if self._max_tokens is not None:
@@ -254,7 +256,7 @@ class MessagesCodec:
             choice = f"the model's maximum, {tokens}"
         else:
             choice = f"{tokens}, since the model's maximum is not known"
-        return {Capability.MAX_TOKENS: f"the API requires it: {choice}"}
+        return {Capability.MAX_TOKENS: f"the API requires it: {choice}", **first}
 
     def _default_limit(self, budget: int | None) -> int:
         """The limit of answers to orders that have none. It includes thinking, which does not shorten the answer."""
@@ -427,6 +429,15 @@ def _conversation(messages: Sequence[ConversationMessage]) -> tuple[list[Block],
     if not written or written[0]["role"] != "user":
         written.insert(0, {"role": "user", "content": [{"type": "text", "text": FIRST_LINE}]})
     return system, written
+
+
+def _begins_with_user(messages: Sequence[ConversationMessage]) -> bool:
+    """Whether the first message that `_conversation` writes is one of the user; what it refuses is not written."""
+    try:
+        first = next((each.role for each in lead_and_rest(messages)[1] if _blocks(each)), None)
+    except UnsupportedByApiError:
+        return True
+    return first is not None and SIDES[first] == "user"
 
 
 def _mark_cached(mark: Any, system: list[Block], messages: Sequence[_MessagesMessage]) -> None:

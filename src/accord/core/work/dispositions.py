@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
 
 from accord.core.work.derive import need_for
-from accord.core.work.fields import MARKED, TABLE, FieldColumn, FieldRow, place_of, row_of
+from accord.core.work.fields import CONVERSATION, CONVERSATIONS, MARKED, TABLE, FieldColumn, FieldRow, place_of, row_of
 from accord.core.work.negotiate import IdentityCache
 from accord.core.work.plan import Candidate, PlanConfig, offer_for
 from accord.wire.capability import canonical_name
@@ -159,12 +159,16 @@ def _is_lost(name: str, row: FieldRow, use: FieldUse) -> bool:
 
 
 def assumed(api: Api, fields: Sequence[str], choices: Mapping[str, str]) -> tuple[FieldRecord, ...]:
-    """The labels of what was chosen, by capability: each under the field that the request has for it or could have."""
-    listed = tuple(TABLE[api])
+    """The labels of what was chosen: each under the field that the request has for it or could have."""
+    listed = (*fields, *TABLE[api])
     return tuple(
         FieldRecord(field=name, disposition=Disposition.ASSUMED, reason=reason)
-        for capability, reason in choices.items()
-        for name in [next(each for each in (*fields, *listed) if row_of(api, each).capability == capability)]
+        for subject, reason in choices.items()
+        for name in [
+            next(each for each in listed if each in CONVERSATIONS)
+            if subject == CONVERSATION
+            else next(each for each in listed if row_of(api, each).capability == subject)
+        ]
     )
 
 

@@ -17,6 +17,10 @@ from accord.wire.work import WorkOrder
 NO_EXTENSION: Final[Mapping[str, Any]] = MappingProxyType({})
 ANY_OTHER: Final = "*"
 """The row of every field that is not listed."""
+CONVERSATION: Final = "conversation"
+"""What a choice is about that is about no capability: the conversation of a work order."""
+CONVERSATIONS: Final = frozenset({"messages", "input"})
+"""The fields of requests that have the conversation."""
 
 LETTERS: Final[Mapping[str, Disposition]] = MappingProxyType(
     {each.value[0].upper(): each for each in Disposition if each is not Disposition.ASSUMED}
