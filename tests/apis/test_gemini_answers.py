@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.apis.codec import AnswerLabels, MalformedAnswerError, ReportedError
-from accord.apis.gemini.answer_rows import ROWS
+from accord.apis.gemini.answer_rows import LIKELIEST_ALONE, ROWS
 from accord.apis.gemini.codec import GeminiCodec
 from accord.apis.gemini.read_answer import ENDS, FAILURES, NOT_FINISHED, REFUSALS, GeminiReader
 from accord.core.sse import EventDecoder, ServerEvent
@@ -440,6 +440,30 @@ def test_the_tokens_of_all_events_have_their_probabilities():
         {"token": "b", "logprob": -0.5},
         {"token": "c", "logprob": -0.5, "top": [{"token": "c", "logprob": -1}]},
     ]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "top", "parts"),
+    [
+        (None, ["a"], [LIKELIEST_ALONE]),
+        ([], ["a"], [LIKELIEST_ALONE]),
+        (["a"], ["a", "b"], [LIKELIEST_ALONE]),
+        (["a"], ["a"], []),
+        (["a", "b"], ["a"], []),
+    ],
+)
+def test_the_likeliest_tokens_of_a_place_without_the_chosen_one_are_lost(
+    chosen: list[str] | None, top: list[str], parts: list[str]
+):
+    tokens: dict[str, Any] = {
+        "topCandidates": [{"candidates": [{"token": each, "logProbability": -1}]} for each in top]
+    }
+    if chosen is not None:
+        tokens["chosenCandidates"] = [{"token": each, "logProbability": -0.5} for each in chosen]
+    end = read_whole(answer({"text": "ab"}, logprobsResult=tokens))[-1]
+    assert isinstance(end, EndPiece)
+    assert [part for part in end.parts if "=" in part] == parts
+    assert len(end.logprobs or ()) == len(chosen or ())
 
 
 # Calls in pieces.

@@ -66,6 +66,7 @@ candidates[].avgLogprobs L L L
 candidates[].logprobsResult.chosenCandidates[].token N N L
 candidates[].logprobsResult.chosenCandidates[].logProbability N N L
 candidates[].logprobsResult.chosenCandidates[].tokenId L L L
+candidates[].logprobsResult.topCandidates[]=alone L L L # of a token that the endpoint does not name
 candidates[].logprobsResult.topCandidates[].candidates[].token N N L
 candidates[].logprobsResult.topCandidates[].candidates[].logProbability N N L
 candidates[].logprobsResult.topCandidates[].candidates[].tokenId L L L
@@ -138,3 +139,5 @@ usageMetadata.trafficType L L L = "ON_DEMAND" "ON_DEMAND_PRIORITY" "ON_DEMAND_FL
 usageMetadata.trafficType=ON_DEMAND_FLEX N N C # as the endpoint names it
 """)
 FINDER: Final = PartFinder(ROWS)
+LIKELIEST_ALONE: Final = "candidates[].logprobsResult.topCandidates[]=alone"
+"""The part for the likeliest tokens in a place without the one that was chosen."""

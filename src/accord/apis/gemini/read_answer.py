@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from accord.apis.answers import add_part
 from accord.apis.codec import MalformedAnswerError, ReportedError
 from accord.apis.failure import Failure, FailureReport
-from accord.apis.gemini.answer_rows import FINDER
+from accord.apis.gemini.answer_rows import FINDER, LIKELIEST_ALONE
 from accord.apis.gemini.call_ids import generate_id
 from accord.apis.gemini.citations import (
     CitationReader,
@@ -496,8 +496,10 @@ class GeminiReader:
     def _add_logprobs(self, result: GeminiLogprobs | None) -> None:
         if result is None:
             return
-        likeliest = result.top_candidates or []
-        for place, chosen in enumerate(result.chosen_candidates or ()):
+        likeliest, all_chosen = result.top_candidates or [], result.chosen_candidates or []
+        if any(each.candidates for each in likeliest[len(all_chosen) :]):
+            add_part(self._parts, LIKELIEST_ALONE)
+        for place, chosen in enumerate(all_chosen):
             token = _logprob(chosen)
             if place < len(likeliest) and (others := likeliest[place].candidates):
                 token["top"] = [*map(_logprob, others)]
