@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from accord.apis.codec import MalformedAnswerError, ReportedError
 from accord.apis.failure import FAILED_ENDS, Failure
+from accord.apis.messages.answer_rows import NO_CALL
 from accord.apis.messages.codec import MessagesCodec
 from accord.apis.messages.read_answer import REASONS
 from accord.core.sse import ServerEvent
@@ -193,6 +194,7 @@ def test_an_error_in_the_middle_is_raised_after_the_pieces_before_it(kind: str, 
 
 STOPS: dict[str | None, EndPiece] = {
     **{reason: EndPiece(reason=ours) for reason, ours in REASONS.items()},
+    "tool_use": EndPiece(reason="max_tokens", parts=[NO_CALL]),  # there is no call in the answer
     "pause_turn": EndPiece(reason="max_tokens", parts=["stop_reason=pause_turn"]),
     "compaction": EndPiece(reason="max_tokens", parts=["stop_reason=compaction"]),
     "model_context_window_exceeded": EndPiece(reason="max_tokens", parts=["stop_reason=model_context_window_exceeded"]),

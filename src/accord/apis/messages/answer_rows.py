@@ -12,6 +12,8 @@ BLOCKS: Final = "content[]"
 CITATIONS: Final = "content[].text.citations[]"
 THOUGHT: Final = "content[].thinking.thinking"
 SIGNATURE: Final = "content[].thinking.signature"
+NO_CALL: Final = "stop_reason=no_call"
+"""The part for an end for a call where there is no call."""
 
 ROWS: Final = read_rows("""
 id N N N
@@ -68,6 +70,7 @@ stop_reason N N N
 stop_reason=pause_turn C C C # the turn is not over; it counts as cut off
 stop_reason=compaction C C C # the endpoint stopped to summarize; the answer counts as cut off
 stop_reason=model_context_window_exceeded C C C # the context is full; the answer is cut off
+stop_reason=no_call C C C # there is no call in the answer, which counts as cut off
 stop_sequence C L N # in the member `stop_reason` of the choice
 stop_details.category L L L
 stop_details.explanation L L L

@@ -24,7 +24,7 @@ from accord.apis.failure import (
     failure_by_status,
     failure_of_end,
 )
-from accord.apis.messages.answer_rows import BLOCKS, CITATIONS, FINDER, SIGNATURE, THOUGHT
+from accord.apis.messages.answer_rows import BLOCKS, CITATIONS, FINDER, NO_CALL, SIGNATURE, THOUGHT
 from accord.apis.named_fields import named_fields
 from accord.apis.usage import read_counts
 from accord.core.sse import ServerEvent
@@ -267,6 +267,7 @@ class MessagesReader:
         "_broken",
         "_counts",
         "_has_begun",
+        "_has_calls",
         "_is_over",
         "_length",
         "_open",
@@ -293,6 +294,7 @@ class MessagesReader:
         self._stop_sequence: str | None = None
         self._tier: str | None = None
         self._has_begun = False
+        self._has_calls = False
         self._is_over = False
 
     def feed(self, event: ServerEvent) -> Sequence[AnyPiece]:
@@ -335,6 +337,9 @@ class MessagesReader:
         if reason is None:
             reason = "max_tokens"
             add_part(self._parts, f"stop_reason={self._reason or 'null'}")
+        if reason == "tool_use" and not self._has_calls:
+            reason = "max_tokens"
+            add_part(self._parts, NO_CALL)
         is_cut = reason in CUT_SHORT and self._reason is not None
         if self._broken and not is_cut:
             raise MalformedAnswerError("the arguments of a call are not JSON")
@@ -470,6 +475,7 @@ class MessagesReader:
             case "tool_use":
                 if not content.name:
                     raise MalformedAnswerError("a call names no tool")
+                self._has_calls = True
                 content.id = content.id or f"toolu_{uuid4().hex}"
                 pieces += () if content.signature else (_call_delta(content, ""),)
             case _:
