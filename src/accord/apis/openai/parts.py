@@ -114,11 +114,14 @@ def arguments_text(value: Any) -> str:
 
 
 def parse_arguments(text: str, *, is_cut: bool = False) -> Any:
-    """Parse the arguments of a call; empty text means none."""
-    if not text.strip():
+    """Parse the arguments of a call, which are an object; empty text and null mean none."""
+    if text.strip() in ("", "null"):
         return {}
     try:
-        return _check_depth(_decode(text.encode()))
+        arguments = _check_depth(_decode(text.encode()))
+        if not isinstance(arguments, dict):
+            raise MalformedAnswerError("the arguments of a call are not an object")
+        return cast("dict[str, Any]", arguments)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     raise MalformedAnswerError(
