@@ -18,11 +18,12 @@ COUNTS = {"input_tokens": 3, "output_tokens": 4}
 CHAT_USAGE = {"prompt_tokens": 3, "completion_tokens": 4}
 
 
-def watched(api: RelayedApi, events: list[dict[str, Any]]) -> AnswerSummary:
+def watched(api: RelayedApi, events: list[dict[str, Any]], mark: bytes | None = None) -> AnswerSummary:
     watcher = api.watcher()
     for event in events:
         watcher.note_event(msgspec.convert(event, watcher.event_type))
         watcher.has_begun = True
+    assert mark is None or watcher.is_end_mark(mark)
     return watcher.summary
 
 
@@ -128,6 +129,15 @@ def test_each_stream_tells_its_end(api: RelayedApi, events: list[dict[str, Any]]
 def test_each_answer_gives_its_id_its_usage_and_why_it_ended(api: RelayedApi, answer: dict[str, Any], reasons: Any):
     summary = answered(api, answer)
     assert (summary.id, summary.finish_reasons, summary.usage) == ("c1", reasons, COUNTS)
+
+
+def test_an_answer_without_a_reason_for_its_end_says_so():
+    for events, reasons in (([choice(None)], ("null",)), ([choice("stop"), choice(None, 1)], ("stop", "null"))):
+        summary = watched(CHAT, [{"id": "c1", "model": "m", "choices": [each]} for each in events], b"[DONE]")
+        assert (summary.finish_reasons, summary.is_complete) == (reasons, True)
+    whole = {"choices": [{"message": {"content": "Hello"}, "finish_reason": None}]}
+    assert answered(CHAT, whole).finish_reasons == ("null",)
+    assert watched(CHAT, [], b"[DONE]").finish_reasons == ()
 
 
 def test_a_message_that_never_began_has_no_end():

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.apis.chat.answer_rows import OTHER_ANSWER, OTHER_TOTAL, ROWS
+from accord.apis.answer_table import answer_records
+from accord.apis.chat.answer_rows import NO_CALL, NO_REASON, OTHER_ANSWER, OTHER_TOTAL, ROWS
 from accord.apis.chat.codec import ChatCodec
 from accord.apis.chat.dialect import OWN_REASONS, REASONS, ChatDialect
 from accord.apis.chat.read_answer import ChatReader, read_answer
@@ -16,6 +17,7 @@ from accord.apis.chat.relayed import ChatEvent, ChatWatcher
 from accord.apis.codec import MalformedAnswerError, ReportedError
 from accord.apis.failure import FAILED_ENDS, Failure
 from accord.core.sse import EventDecoder, ServerEvent
+from accord.wire.disposition import AnswerDisposition, Api
 from accord.wire.work import (
     AnyPiece,
     CitationPiece,
@@ -88,6 +90,30 @@ def test_a_finish_reason_or_the_end_marker_completes_an_answer(ending: tuple[byt
     assert read(written("Hello"), *ending) == [TextPiece(text="Hello"), EndPiece()]
 
 
+def test_an_answer_that_is_complete_without_a_finish_reason_says_so():
+    body = {"choices": [{"message": {"content": "Hello"}, "finish_reason": None}]}
+    for pieces in (read_all_pieces(written("Hello"), DONE), read_answer(json.dumps(body).encode())):
+        assert pieces == [TextPiece(text="Hello"), EndPiece(parts=[NO_REASON])]
+    (record,) = answer_records(Api.CHAT, [NO_REASON], Api.MESSAGES)
+    assert record.disposition is AnswerDisposition.CARRIED
+
+
+@pytest.mark.parametrize("arguments", [5, "5", "[1]", '"text"', [1], True])
+def test_arguments_that_are_no_object_are_malformed(arguments: Any):
+    calls = [{"index": 0, "id": "1", "function": {"name": "look", "arguments": arguments}}]
+    body = {"choices": [{"message": {"tool_calls": calls}, "finish_reason": "tool_calls"}]}
+    with pytest.raises(MalformedAnswerError, match="not an object"):
+        read_answer(json.dumps(body).encode())
+    with pytest.raises(MalformedAnswerError, match="not an object"):
+        read(event(choice({"tool_calls": calls}, "tool_calls")), DONE)
+
+
+@pytest.mark.parametrize("arguments", [None, "", "null", {}])
+def test_a_call_may_have_no_arguments(arguments: Any):
+    calls = [{"index": 0, "id": "1", "function": {"name": "look", "arguments": arguments}}]
+    assert calls_of(read(event(choice({"tool_calls": calls}, "tool_calls")), DONE)) == [("look", {})]
+
+
 @pytest.mark.parametrize("cut", [(), (written("Hel"),), (written("Hel"), b'data: {"choi')])
 def test_a_stream_with_neither_is_malformed(cut: tuple[bytes, ...]):
     with pytest.raises(MalformedAnswerError, match="ended before"):
@@ -140,7 +166,7 @@ def test_the_answer_does_not_depend_on_where_the_bytes_are_cut(text: str, sizes:
         ("stop", "end_turn"),
         ("length", "max_tokens"),
         ("content_filter", "refusal"),
-        ("tool_calls", "end_turn"),  # without a call there is none to answer
+        ("tool_calls", "max_tokens"),  # without a call the answer is not what the endpoint says
         ("eos", "end_turn"),
         ("EOS_TOKEN", "end_turn"),
         ("model_length", "max_tokens"),
@@ -156,7 +182,8 @@ def test_each_finish_reason_has_its_end_reason(finish: str, reason: str):
 def test_a_reason_that_the_api_does_not_have_is_a_part(reason: str):
     end = read_all_pieces(written("x"), event(choice({}, reason)), DONE)[-1]
     assert isinstance(end, EndPiece)
-    assert end.parts == ([] if reason in OWN_REASONS else [f"choices[].finish_reason={reason}"])
+    own = [NO_CALL] if OWN_REASONS.get(reason) == "tool_use" else []
+    assert end.parts == (own if reason in OWN_REASONS else [f"choices[].finish_reason={reason}"])
     assert all(part in ROWS for part in end.parts)
 
 

@@ -12,6 +12,10 @@ OTHER_ANSWER: Final = "choices[1]"
 """The part for answers beside the first."""
 OTHER_TOTAL: Final = "usage.total_tokens=other"
 """The part for a total that is not the sum of input and output."""
+NO_CALL: Final = "choices[].finish_reason=no_call"
+"""The part for an end for a call where there is no call."""
+NO_REASON: Final = "choices[].finish_reason=null"
+"""The part for an answer that is complete, as by the end mark of its stream, and says nothing of its end."""
 
 ROWS: Final = read_rows("""
 id N N N
@@ -34,6 +38,8 @@ choices[].finish_reason=stop_sequence C C C # a normal end
 choices[].finish_reason=model_length C C C # cut off, as by the token limit; the conversation fills the model's context
 choices[].finish_reason=model_context_window_exceeded C C C # cut off, as by the token limit
 choices[].finish_reason=sensitive C C C # a content filter
+choices[].finish_reason=no_call C C C # there is no call in the answer, which counts as cut off
+choices[].finish_reason=null C C C # the endpoint gives no reason; a normal end
 choices[].native_finish_reason L L L
 choices[].stop_reason N L C # as stop_sequence
 choices[].stop_reason=token L L L # the number of a token

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from accord.apis.answers import MAX_PARTS, add_part
-from accord.apis.chat.answer_rows import FINDER, OTHER_ANSWER, OTHER_TOTAL
+from accord.apis.chat.answer_rows import FINDER, NO_CALL, NO_REASON, OTHER_ANSWER, OTHER_TOTAL
 from accord.apis.chat.dialect import CHAT, OWN_REASONS, ChatDialect, UsageHolder, find_usage
 from accord.apis.chat.read_calls import FUNCTION_CALL, CallReader, arguments_of
 from accord.apis.chat.read_parts import (
@@ -345,14 +345,19 @@ class ChatReader:
         return [*calls, *read_audio(self._audio), *read_sources(self._seen), end]
 
     def _end_reason(self) -> EndReason:
+        if self._finish_reason is None:
+            add_part(self._parts, NO_REASON)
         reason = self._dialect.end_reason(self._finish_reason)
         if self._has_refused and reason == "end_turn":
             return "refusal"
-        if reason in ("end_turn", "tool_use"):
-            if self._calls:
-                return "tool_use"
-            return "end_turn" if self._stop_sequence is None else "stop_sequence"
-        return reason
+        if reason not in ("end_turn", "tool_use"):
+            return reason
+        if self._calls:
+            return "tool_use"
+        if reason == "tool_use":
+            add_part(self._parts, NO_CALL)
+            return "max_tokens"
+        return "end_turn" if self._stop_sequence is None else "stop_sequence"
 
 
 def read_answer(body: bytes, dialect: ChatDialect = CHAT) -> Sequence[AnyPiece]:

@@ -9,6 +9,9 @@ from accord.apis.chat.dialect import CHAT, ChatDialect, UsageHolder, find_usage
 from accord.apis.openai.endpoint import failure_report
 from accord.apis.relayed import AnswerEvent, AnswerWatcher
 
+NO_REASON: Final = "null"
+"""The finish reason of an answer that is complete and gives none."""
+
 
 class _Text(Struct):
     """A message, or what one event adds to it."""
@@ -49,7 +52,10 @@ class WholeChatAnswer(UsageHolder, kw_only=True):
 
 
 class ChatWatcher(AnswerWatcher):
-    """A stream is complete with its end mark, which some servers leave out, or once all its answers have an end."""
+    """A stream is complete with its end mark, which some servers leave out, or once all its answers have an end.
+
+    Other servers end streams with the mark alone: such an answer gives no reason for its end, and that is noted.
+    """
 
     event_type = ChatEvent
     answer_type = WholeChatAnswer
@@ -65,6 +71,8 @@ class ChatWatcher(AnswerWatcher):
         if data != self._dialect.end_mark:
             return False
         self.summary.is_complete = self.has_begun
+        for answer in range(self.summary.answers) if self.has_begun else ():
+            self.summary.reasons.setdefault(answer, NO_REASON)
         return True
 
     def note_event(self, event: ChatEvent) -> bool:
@@ -94,7 +102,7 @@ class ChatWatcher(AnswerWatcher):
         summary.name(answer.id, answer.model)
         summary.answers = len(answer.choices)
         for place, each in enumerate(answer.choices):
-            self._note_end(each.finish_reason, place)
+            self._note_end(each.finish_reason or NO_REASON, place)
             if each.error:
                 summary.failure = failure_report(each.error)
         summary.usage = self._dialect.read_usage(find_usage(answer, *answer.choices) or {})
