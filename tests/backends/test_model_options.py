@@ -91,6 +91,16 @@ def test_evidence_counts_in_order_of_its_layers():
     assert [evidence[name].source for name in ("tool_use", "image_input", "audio")] == ["operator", "probe", "facts"]
 
 
+def test_earlier_reasoning_is_declared_only_where_the_api_has_a_field_for_it():
+    declared = BackendEvidence(declared={"reasoning_history": Evidence(SupportLevel.NATIVE, "operator")})
+    with pytest.raises(UsageError, match=r"a: reasoning_history is native, but .* set the option reasoning_field"):
+        model_backend(config(), declared, {})
+    for named in (config(reasoning_field="reasoning"), config("groq"), config("anthropic"), config(api="responses")):
+        assert "reasoning_history" in model_backend(named, declared, {}).manifest
+    missing = BackendEvidence(declared={"reasoning_history": Evidence(SupportLevel.UNSUPPORTED, "operator")})
+    assert model_backend(config(), missing, {}).manifest
+
+
 TWO = '# keep\n[[backends]]\nname = "a"\nkind = "echo"\n\n  [[backends]]\n  name = "b" # me\n  kind = "echo"'
 
 

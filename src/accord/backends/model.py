@@ -40,9 +40,10 @@ from accord.core.sse import EventDecoder, ServerEvent
 from accord.core.work.backend_call import BackendCall, BeginCall
 from accord.core.work.evidence import Layer
 from accord.core.work.fields import COLUMNS, FieldColumn
-from accord.errors import BackendError, InvalidMessageError
+from accord.errors import BackendError, InvalidMessageError, UsageError
 from accord.off_loop import off_loop, size_of
 from accord.ports import Clock, MayResend, RelayedRequest
+from accord.wire.capability import REASONING_HISTORY
 from accord.wire.conversation import ConversationMessage, TextPart
 from accord.wire.disposition import Api
 from accord.wire.manifest import CapabilityManifest
@@ -116,12 +117,22 @@ class ModelBackend:
         self._clock: Final = clock
         self._retries: Final = retries or RetryPolicy()
         self._declared: Final = declared or {}
+        self._check_declared()
         self._facts: Final = facts or {}
         self._draining: Final[dict[int, asyncio.Task[None]]] = {}
         self._relay_head: tuple[str, Mapping[str, str]] | None = None
         """The address and the headers of requests that are passed on, which are the same for most of them."""
         self.evidence: Layer = {}
         self._manifest = self._update_manifest({})
+
+    def _check_declared(self) -> None:
+        """Raise `UsageError` for earlier reasoning that is declared and has no field: it would be left out unsaid.
+
+        Whatever else is declared and the API cannot carry is refused with the request that has it.
+        """
+        reason, stated = self.api.unsupported.get(REASONING_HISTORY), self._declared.get(REASONING_HISTORY)
+        if reason is not None and stated is not None and stated.level.kind != "unsupported":
+            raise UsageError(f"backends.{self.name}: {REASONING_HISTORY} is {stated.level.kind}, but {reason}")
 
     @property
     def manifest(self) -> CapabilityManifest:

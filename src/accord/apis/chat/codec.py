@@ -91,7 +91,9 @@ UNSUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
         "cache_control": "the endpoint itself decides what it caches",
     }
 )
-NO_REASONING: Final = "the API has no field for reasoning of earlier turns"
+NO_REASONING: Final = (
+    "the API has no field for earlier reasoning; some servers have one: set the option reasoning_field"
+)
 NO_TOP_K: Final = "the API has no top_k; some servers take it: set the option top_k"
 
 
