@@ -1,9 +1,11 @@
 """What only the responses API has in its requests: reasoning, log probabilities, choice of tools."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from openai.types.responses.response_input_param import FunctionCallOutput
+from pydantic import TypeAdapter
 
 from accord.apis.responses.codec import ResponsesCodec
 from accord.wire.work import WorkOrder
@@ -37,3 +39,23 @@ MEMBERS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 @pytest.mark.parametrize(("order", "body"), MEMBERS)
 def test_each_field_of_an_order_has_its_members(order: dict[str, Any], body: dict[str, Any]):
     assert body_of(**order) == body
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_error", "output"),
+    [
+        ([], False, ""),
+        (["a\nb"], False, "a\nb"),
+        (["a"], True, "The tool failed:\na"),
+        (["a", "b"], False, ["a", "b"]),
+        (["a", "b"], True, ["The tool failed:\n", "a", "b"]),
+    ],
+)
+def test_the_texts_of_a_result_stay_apart(texts: list[str], output: Any, *, is_error: bool):
+    content = [{"type": "text", "text": text} for text in texts]
+    result = {"type": "tool_result", "tool_use_id": "1", "content": content, "is_error": is_error}
+    order = WorkOrder.model_validate({"conversation": {"messages": [{"role": "tool", "content": [result]}]}})
+    (item,) = cast("Any", ResponsesCodec().write_request(order, "m").body)["input"]
+    parts = [{"type": "input_text", "text": text} for text in output]
+    assert item["output"] == (output if isinstance(output, str) else parts)
+    TypeAdapter(FunctionCallOutput).validate_python(item)

@@ -210,9 +210,9 @@ def _standalone_item(part: ThinkingPart | ToolUsePart | ToolResultPart, role: Ro
 
 
 def _output(result: ToolResultPart) -> str | list[dict[str, Any]]:
-    """Return the output of a tool: as one text if it is text only, else in parts."""
+    """Return the output of a tool: as text if it is one or none, else in parts."""
     contents = [_content(part, Role.TOOL) for part in cast("list[AnyPart]", result.content)]
-    if all(content["type"] == "input_text" and len(content) == 2 for content in contents):
+    if len(contents) < 2 and all(content.keys() == {"type", "text"} for content in contents):
         return result_text(result, [content["text"] for content in contents])
     failed = [{"type": "input_text", "text": result_text(result, [])}] if result.is_error else []
     return [*failed, *contents]
