@@ -188,7 +188,11 @@ RESULTS: list[tuple[Any, list[dict[str, Any]], list[str]]] = [
     ("42", [text("42")], []),
     (None, [], []),
     ([], [], []),
-    ([text("42"), text("43", cache_control=MARK)], [text("42"), text("43", cache_control=MARK)], ["*.cache_control"]),
+    (
+        [text("42"), text("43", cache_control=MARK)],
+        [text("42"), text("43", cache_control=MARK)],
+        ["*.cache_control", f"{CONTENT}tool_result.texts"],
+    ),
     (
         [{"type": "image", "source": PNG}],
         [{"type": "image", "media_type": "image/png", "data": "aGk="}],

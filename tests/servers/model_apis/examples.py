@@ -94,6 +94,10 @@ MESSAGES_CALL: Final[Json] = {"type": "tool_use", "id": "call_7", "name": "look_
 MESSAGES_RESULT: Final[Json] = {"type": "tool_result", "tool_use_id": "call_7", "content": "many-bees"}
 
 
+def texts(kind: str) -> list[Json]:
+    return [{"type": kind, "text": text} for text in ("many", "bees")]
+
+
 def source(kind: str, **members: str) -> Json:
     return {"source": {"type": kind, **members}}
 
@@ -124,6 +128,10 @@ CHAT: Final[dict[str, Example]] = {
     "messages[].refusal": Example(chat_continues({"refusal": "zq-no"}, {"role": "user", "content": "Go"}), means="no"),
     "messages[].audio": Example(chat_continues({"audio": {"id": "zq-audio"}}), "zq-audio"),
     "messages[].tool_calls": Example(chat_continues({"tool_calls": [CHAT_CALL]}, CHAT_RESULT) | TOOLS, means="called"),
+    "messages[tool].content[].texts": Example(
+        chat_continues({"tool_calls": [CHAT_CALL]}, {**CHAT_RESULT, "content": texts("text")}) | TOOLS,
+        means="result in texts",
+    ),
     "messages[].tool_calls[].custom": Example(
         chat_continues({"tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "n", "input": "zq-text"}}]}),
         means="custom call",
@@ -297,6 +305,17 @@ RESPONSES: Final[dict[str, Example]] = {
     "input[].function_call": Example(
         {"input": [{"role": "user", "content": "Hello"}, RESPONSES_CALL, RESPONSES_RESULT], "tools": [RESPONSES_TOOL]},
         means="called",
+    ),
+    "input[].function_call.texts": Example(
+        {
+            "input": [
+                {"role": "user", "content": "Hello"},
+                RESPONSES_CALL,
+                {**RESPONSES_RESULT, "output": texts("input_text")},
+            ],
+            "tools": [RESPONSES_TOOL],
+        },
+        means="result in texts",
     ),
     "input[].function_call.media": Example(
         {
@@ -522,6 +541,11 @@ MESSAGES: Final[dict[str, Example]] = {
         )
         | {"tools": [MESSAGES_TOOL]},
         means="result with an image",
+    ),
+    "messages[].content[].tool_result.texts": Example(
+        messages_continue(MESSAGES_CALL, then=[{**MESSAGES_RESULT, "content": texts("text")}])
+        | {"tools": [MESSAGES_TOOL]},
+        means="result in texts",
     ),
     "messages[].content[].tool_reference": Example(
         messages_continue(

@@ -7,7 +7,7 @@ import re
 from typing import Any, Final, cast
 
 from accord.wire.disposition import Api
-from tests.servers.model_apis.examples import ADDRESS, AUDIO, INPUT, PDF, PIXEL, SCHEMA, SIGNATURE
+from tests.servers.model_apis.examples import ADDRESS, AUDIO, INPUT, PDF, PIXEL, SCHEMA, SIGNATURE, texts
 
 C, R, M, G, O = (  # noqa: E741 - the columns of the table below
     Api.CHAT,
@@ -309,6 +309,13 @@ MEANINGS: Final[dict[str, dict[Api, Any]]] = {
         ),
         G: {"contents": [{"parts": [{"functionResponse": {"parts": [{"inlineData": {"data": PIXEL}}]}}]}]},
         O: {"conversation": {}},  # where it is depends on whether tools are emulated
+    },
+    "result in texts": {
+        C: {"messages": [{"role": "tool", "content": "many\nbees"}]},
+        R: {"input": [{"type": "function_call_output", "output": texts("input_text")}]},
+        M: messages({"type": "tool_result", "content": texts("text")}),
+        G: {"contents": [{"parts": [{"functionResponse": {"response": {"output": ["many", "bees"]}}}]}]},
+        O: {"conversation": {}},  # where they are depends on whether tools are emulated
     },
     "described schema": {
         C: {"response_format": {"json_schema": {"description": "zq-about", "schema": SCHEMA}}},

@@ -278,7 +278,10 @@ class ChatMessageParser:
             self._fields["messages[].function_call"] = None
             name = as_name(message.get("name"), self._at("name"))
             call_id = self._older_calls.get(name, name)
-        return ToolResultPart.trusted(tool_use_id=call_id, content=self._content(message.get("content")))
+        content = self._content(message.get("content"))
+        if len(content) > 1:
+            self._fields["messages[tool].content[].texts"] = None
+        return ToolResultPart.trusted(tool_use_id=call_id, content=content)
 
 
 PART_READERS: Final[Mapping[str, Callable[[ChatMessageParser, Any, str], MessagePart | None]]] = MappingProxyType(

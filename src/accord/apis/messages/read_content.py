@@ -245,6 +245,8 @@ class MessagesContentReader:
             self._read_content("content", content, RESULT_BLOCKS, inner)
             if any(map(_is_medium, inner)):
                 self._fields["messages[].content[].tool_result.media"] = None
+            elif len(inner) > 1:
+                self._fields["messages[].content[].tool_result.texts"] = None
         parts.append(
             ToolResultPart.trusted(
                 tool_use_id=text_member(block, "tool_use_id"),

@@ -146,6 +146,8 @@ class ItemReader:
         content = self._content(item.get("output"), f"{field}.output")
         if any(capability_for_part(part) is not None for part in content):
             self.used["input[].function_call.media"] = None
+        elif len(content) > 1:
+            self.used["input[].function_call.texts"] = None
         part = ToolResultPart.trusted(tool_use_id=_text(item, "call_id", field), content=content)
         self._group(Role.TOOL).append(part)
 

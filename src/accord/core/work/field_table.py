@@ -46,6 +46,7 @@ messages[].content[].cache_control     t  n D N D D N
 messages[].content[].prompt_cache_breakpoint t  N N N D D N
 messages[assistant].content[].prompt_cache_breakpoint t  n D N D D N
     ! responses: what the assistant said has no such point there
+messages[tool].content[].texts         c  E N N N E N  # several in one result: become one, line after line
 messages[].content[].other             c  n R R R R R  # a kind of content that is not listed
 stream                                 c  N N N N N N  = false
 stream_options.include_usage           c  N N N N N N  = false
@@ -124,6 +125,7 @@ input[].input_file.file_id             c  N N R R R R
 input[].function_call                  c  N N N N E E  tool_use
 input[].function_call.media              c  R N N N N N  tool_result_media  # an image or a file as the result
     ! chat: it takes only text from a tool
+input[].function_call.texts            c  E N N N E N  # several in one result: become one, line after line
 input[].reasoning                      t  N N N N D N  reasoning_history  # a signature goes only to its own API
 input[].reasoning.text                 t  N n E N D N  # its text without encrypted_content: is sent as text
 input[].reasoning.summary              t  N D E N D N  # without encrypted_content: is sent as text, or not at all
@@ -228,6 +230,7 @@ messages[].content[].tool_use.signature t N D D N D N  tool_use  # Accord's: the
 messages[].content[].tool_result       c  N N N N E E  tool_use
 messages[].content[].tool_result.media  c  R N N N N N  tool_result_media  # an image or a file
     ! chat: it takes only text from a tool
+messages[].content[].tool_result.texts c  E N N N E N  # several in one result: become one, line after line
 messages[].content[].tool_reference    c  E E n E E E  # a deferred tool: every tool is sent from the start
 messages[].content[].thinking          t  N N N N D N  reasoning_history  # a signature goes only to its own API
 messages[].content[].thinking.unsigned t  N D E N D N  # without a signature: is sent as text
