@@ -44,11 +44,12 @@ BY_VALUE: Final = frozenset(
 
 NOT_IN_SDKS: Final = """
 chat       messages[].reasoning_content messages[].thinking_blocks messages[].content[].cache_control
-chat       tools[].cache_control top_k
-responses  client_metadata
+chat       tools[].cache_control top_k messages[tool].content[].texts
+responses  client_metadata input[].function_call.texts
 messages   messages[].content[].tool_use.signature output_format temperature top_p top_k
+messages   messages[].content[].tool_result.texts
 """
-"""The rows of what the newest SDKs do not have: it is of some servers, of older versions, or Accord's own."""
+"""The rows of no single member of the newest SDKs: of some servers, of older versions, Accord's own, or of several."""
 
 SHARED: Final = """
 responses  include.other        file_search_call.results web_search_call.results web_search_call.action.sources
