@@ -83,7 +83,7 @@ async def queued(place: Place, *, budget: float, turns: int = 100) -> AsyncGener
 @pytest.mark.parametrize("kind", ["nats", "postgres"])
 def test_a_worker_counts_what_a_turn_costs_for_the_key_that_started_it(new_place: Callable[[str], Place], kind: str):
     async def check() -> None:
-        async with queued(new_place(kind), budget=3 * FIRST) as place:
+        async with queued(new_place(kind), budget=4 * FIRST) as place:
             assert await place.turn("2") == (200, "0 1 ", None)
             for group, name in (("key", "k1"), ("user", "ada"), ("backend", "fine"), ("model", "fine")):
                 total = await place.usage(2, UsageGroup(group))
