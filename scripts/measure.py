@@ -148,11 +148,16 @@ def print_listed(title: str, lines: Iterable[str]) -> None:
 
 def print_turns() -> None:
     """Trace real turns, and print what they pass through."""
-    from scripts.traced_turns import trace_json_turn, trace_streamed_word  # noqa: PLC0415 - loads the whole package
+    from scripts.traced_turns import (  # noqa: PLC0415 - loads the whole package
+        trace_json_turn,
+        trace_relayed_call,
+        trace_streamed_word,
+    )
 
-    turn, word = trace_json_turn(), trace_streamed_word()
+    turn, word, call = trace_json_turn(), trace_streamed_word(), trace_relayed_call()
     print(f"a JSON turn: functions, modules, layers     {len(turn.functions)}, {len(turn.modules)}, {turn.switches}")
     print(f"a streamed word: functions, generators      {len(word.functions)}, {word.generators}")
+    print(f"a relayed call: functions, modules, layers  {len(call.functions)}, {len(call.modules)}, {call.switches}")
 
 
 def main() -> None:
