@@ -118,16 +118,23 @@ class ModelCalls:
     def decided(self, shape: Hashable) -> Decision | None:
         """What was decided for an earlier request of this shape, if that still holds."""
         decision = self._decisions.get(shape)
-        if decision is None:
+        if decision is not None and not self._holds(decision):
+            del self._decisions[shape]
             return None
-        for backend, manifest in decision.manifests:
-            if backend.manifest is not manifest or self.dispatcher.refusals.has_any(backend.name):
-                del self._decisions[shape]
-                return None
         return decision
+
+    def _holds(self, decision: Decision) -> bool:
+        """Whether it would be decided again: the manifests are the same, and what endpoints refuse plays no part."""
+        refusals = self.dispatcher.refusals
+        return not any(
+            backend.manifest is not manifest or refusals.has_any(backend.name)
+            for backend, manifest in decision.manifests
+        )
 
     def _keep(self, shape: Hashable, decision: Decision) -> None:
         """Keep what was decided for a request that is passed on; the oldest goes when there are too many."""
+        if not self._holds(decision):
+            return
         if shape not in self._decisions and len(self._decisions) >= MAX_DECISIONS:
             del self._decisions[next(iter(self._decisions))]
         self._decisions[shape] = decision

@@ -380,6 +380,14 @@ def no_seed(body: dict[str, Any]) -> dict[str, Any] | None:
     return error(unsupported("seed"), "unsupported_parameter", "seed") if "seed" in body else None
 
 
+def no_penalty(body: dict[str, Any]) -> dict[str, Any] | None:
+    return (
+        error(unsupported("presence_penalty"), "unsupported_parameter", "presence_penalty")
+        if "presence_penalty" in body
+        else None
+    )
+
+
 def label_of(answer: Any, field_name: str) -> dict[str, Any]:
     return next(each for each in answer["accord"]["dispositions"] if each["field"] == field_name)
 
@@ -397,30 +405,33 @@ def test_a_refused_field_is_not_sent_again_for_the_same_key_and_the_label_says_s
     run(check())
 
 
-def test_what_two_keys_were_refused_is_not_sent_for_any_key_until_it_expires(tmp_path: Path):
-    async def seed_is_tried(served: Gateway, user: str) -> bool:
+@pytest.mark.parametrize(("field", "refuse"), [("seed", no_seed), ("presence_penalty", no_penalty)])
+def test_what_two_keys_were_refused_is_not_sent_for_any_key_until_it_expires(
+    tmp_path: Path, field: str, refuse: Refuse
+):
+    async def is_tried(served: Gateway, user: str) -> bool:
         before = len(served.endpoint.bodies)
-        assert (await served.chat(user, {"seed": 1}))[0] == 200
-        return "seed" in served.endpoint.bodies[before]
+        assert (await served.chat(user, {field: 1}))[0] == 200
+        return field in served.endpoint.bodies[before]
 
     async def check() -> None:
-        async with gateway(tmp_path, no_seed) as served:
-            assert await seed_is_tried(served, "ada")
-            assert await seed_is_tried(served, "bob")
-            assert not await seed_is_tried(served, "cy")
+        async with gateway(tmp_path, refuse) as served:
+            assert await is_tried(served, "ada")
+            assert await is_tried(served, "bob")
+            assert not await is_tried(served, "cy")
             (kept,) = await served.remembered()
-            assert (kept["backend"], kept["field"], kept["times"], kept["for_all"]) == ("chat", "seed", 2, True)
+            assert (kept["backend"], kept["field"], kept["times"], kept["for_all"]) == ("chat", field, 2, True)
             assert UUID(kept["example"])
             for keep_s in (600, 1200, 2400):
                 served.clock.elapsed_s += keep_s - 1
-                assert not await seed_is_tried(served, "cy")
+                assert not await is_tried(served, "cy")
                 served.clock.elapsed_s += 1
                 assert await served.remembered() == []
-                assert await seed_is_tried(served, "ada")
-                assert await seed_is_tried(served, "bob")
+                assert await is_tried(served, "ada")
+                assert await is_tried(served, "bob")
             for _ in range(6):
                 served.clock.elapsed_s += 86_400
-                assert await seed_is_tried(served, "cy")
+                assert await is_tried(served, "cy")
 
     run(check())
 
