@@ -47,8 +47,8 @@ class QueuedWork(msgspec.Struct, frozen=True):
     """What a worker needs to run a turn.
 
     `request` is a `ServiceRequest` as JSON. With `may_restart`, the turn of a worker that died is run again.
-    `trace` is the W3C `traceparent` of the request. `reserved_micro` of the budget of the key `key_id` are reserved for
-    the turn until it has ended.
+    `trace` is the W3C `traceparent` of the request. `reserved_micro` of the budget of the key `key_id`, which `holder`
+    has reserved, are reserved for the turn instead until it has ended.
     """
 
     agent: str
@@ -58,6 +58,7 @@ class QueuedWork(msgspec.Struct, frozen=True):
     trace: str | None = None
     key_id: str = ""
     reserved_micro: int = 0
+    holder: str = ""
 
 
 class ClaimedRun(msgspec.Struct, frozen=True):

@@ -93,7 +93,8 @@ class Budgets:
         self._clock: Final = clock
         self._lease_s: Final = lease_s
         self._outages: Final = OutageGuard(lease_s)
-        self._holder: Final = uuid4().hex
+        self.holder: Final = uuid4().hex
+        """The name of this process among those that reserve."""
         self._accounts: Final[dict[str, _Account]] = {}
         """Of the keys with reservations, or with requests that wait for one."""
         self._changed: set[str] = set()
@@ -103,12 +104,13 @@ class Budgets:
         self._refused: Final[set[_Row]] = set()
         """Rows that the store refused although it works."""
         self._refused_until = 0.0
-        self._lock: Final = asyncio.Lock()
+        self.lock: Final = asyncio.Lock()
+        """Held while anything is written."""
         self.writes: Final = WriteBehind("Usage", self.flush)
         has_reservations = WeakMethod(self._has_reservations)  # the thread must not keep this object alive
         self._heartbeat: Final = HeartbeatThread(
             store,
-            self._holder,
+            self.holder,
             every_s=lease_s / BEATS_PER_LEASE,
             is_needed=lambda: (check := has_reservations()) is not None and check(),
         )
@@ -147,7 +149,7 @@ class Budgets:
 
     async def flush(self) -> None:
         """Write the buffered usage and the reservations; raises `StoreError` and keeps the usage if that fails."""
-        async with self._lock:
+        async with self.lock:
             rows, self._buffer = self._buffer, {}
             accounts = [self._accounts[key_id] for key_id in self._changed]
             self._changed = set()
@@ -214,7 +216,7 @@ class Budgets:
             await self._outages.check_clock(self._store)
             if not self._outages.can_judge:  # what others have reserved looks old, and they may be alive
                 lease_s = FOREVER_S
-        return await self._store.add_usage(records, claims, holder=self._holder, lease_s=lease_s)
+        return await self._store.add_usage(records, claims, holder=self.holder, lease_s=lease_s)
 
     def _answer(self, account: _Account, waiting: Sequence[_Waiting], state: BudgetState) -> None:
         """Let the requests go on whose reservations the store has granted, and refuse the others."""

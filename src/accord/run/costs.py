@@ -8,8 +8,8 @@ estimate until it has ended, and after that what it cost; what is needed beyond 
 question is sent.
 """
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -136,6 +136,28 @@ class RunCosts:
         if self.payer.reserved_micro:  # freed with the end of the turn: what it cost is counted before
             with suppress(StoreError):
                 await self._budgets.flush()
+
+    @property
+    def holder(self) -> str:
+        """Who holds what is reserved."""
+        return "" if self._budgets is None else self._budgets.holder
+
+    @asynccontextmanager
+    async def handing_over(self) -> AsyncGenerator[Callable[[], None]]:
+        """Within this block the store can give what is reserved to another holder; then call what this returns.
+
+        No budgets are written meanwhile: a write would count the amount twice, and refuse what there is room for.
+        """
+        if self._budgets is None or not self.reserved:
+            yield lambda: None
+            return
+        async with self._budgets.lock:
+            yield self._forget_reserved
+
+    def _forget_reserved(self) -> None:
+        if self._budgets is not None:
+            self._budgets.free(self.payer.key_id, self.reserved)
+            self.reserved = 0
 
     def members(self) -> dict[str, Any]:
         """What a receipt says of the costs, and of the key."""

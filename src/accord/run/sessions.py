@@ -185,9 +185,9 @@ class Sessions(SessionReads):
             refused, rejection = rejection, rejection or await _reserve(costs, request)
             if self._queue is not None and rejection is None:
                 agent, body = engine.agent, queued_body(request, replace(payer, reserved_micro=costs.reserved))
-                money = payer.key_id, costs.reserved
+                money = payer.key_id, costs.reserved, costs.holder
                 work = QueuedWork(agent.name, body, streams, agent.may_restart, trace, *money)
-                return await self._put_in_queue(self._queue, engine, request, record, work)
+                return await self._put_in_queue(self._queue, engine, request, record, work, costs)
             prompt = kept_prompt(sent, rejection) if keep_prompt else b""
             record = replace(record, prompt_bytes=len(prompt))
             start = await self._start_in_store(engine, request, record, prompt)
@@ -397,26 +397,30 @@ class Sessions(SessionReads):
         sent += [PacketRecord(seq, body) for seq, body in enumerate(unstored, start=turn.last_seq + 1)]
         return sent, unstored
 
-    async def _put_in_queue(
+    async def _put_in_queue(  # noqa: PLR0913, PLR0917 - the turn, and what a worker needs for it
         self,
         queue: WorkQueue,
         engine: Engine,
         request: ServiceRequest,
         record: RunRecord,
         work: QueuedWork,
+        costs: RunCosts,
     ) -> Run | StoredRun:
         """Have a worker run this turn, unless its id is known."""
         assert isinstance(self.store, QueueStore)  # noqa: S101 - checked when the service is built
         # Followed first: a worker may be faster than the answer of the store.
         follower = self._followers.join(record.request_id)
         try:
-            start = await self.store.queue_turn(
-                self._new_session(engine, request, record),
-                record := replace(record, runner=""),
-                work,
-                quota_bytes=self._rules.quota_bytes,
-                max_running=self._rules.turns_per_user,
-            )
+            async with costs.handing_over() as hand_over:
+                start = await self.store.queue_turn(
+                    self._new_session(engine, request, record),
+                    record := replace(record, runner=""),
+                    work,
+                    quota_bytes=self._rules.quota_bytes,
+                    max_running=self._rules.turns_per_user,
+                )
+                if start.existing is None:
+                    hand_over()
         except StoreConflictError:
             follower.close()
             raise foreign_session_error() from None

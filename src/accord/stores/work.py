@@ -7,7 +7,7 @@ the first of these, and so is next.
 
 from typing import Final
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select
+from sqlalchemy import BigInteger, Connection, bindparam, delete, func, insert, select, update
 
 from accord.ports import QueuedWork
 from accord.stores.prepared import PreparedStatement, database_now, values_of
@@ -34,6 +34,11 @@ _RESERVE: Final = PreparedStatement(
         {**values_of(reservations, "key_id", "holder", "reserved_micro"), "renewed_at": database_now()}
     )
 )
+_TAKE: Final = PreparedStatement(
+    update(reservations)
+    .where(reservations.c.key_id == bindparam("of_key"), reservations.c.holder == bindparam("of"))
+    .values(reserved_micro=reservations.c.reserved_micro - bindparam("amount", type_=BigInteger))
+)
 _FREE: Final = PreparedStatement(delete(reservations).where(reservations.c.holder == bindparam("of")))
 _COUNT_RUNNING: Final = PreparedStatement(
     select(func.count()).select_from(turns).where(turns.c.owner == bindparam("of"), IS_RUNNING)
@@ -41,7 +46,7 @@ _COUNT_RUNNING: Final = PreparedStatement(
 
 
 def add_work(connection: Connection, turn: RunRecord, added: QueuedWork) -> None:
-    """Put a turn that was just inserted into the queue, and reserve what its first question may cost."""
+    """Put a turn that was just inserted into the queue; what its process has reserved is the turn's from now on."""
     last = _LAST_PLACE.first(connection, {"agent": added.agent, "owner": turn.owner})
     first = first_place(connection, added.agent)
     own = last[0] + 1 if last is not None and last[0] is not None else 1
@@ -61,6 +66,8 @@ def add_work(connection: Connection, turn: RunRecord, added: QueuedWork) -> None
     if added.reserved_micro:
         reserved = {"key_id": added.key_id, "holder": turn.request_id, "reserved_micro": added.reserved_micro}
         _RESERVE.rowcount(connection, reserved)
+        taken = {"of_key": added.key_id, "of": added.holder, "amount": added.reserved_micro}
+        _TAKE.rowcount(connection, taken)
 
 
 def first_place(connection: Connection, agent: str) -> int | None:
