@@ -21,9 +21,11 @@ from tests.slow import SLOW, is_slow
 NUMBERS = count()
 ROOT = Path(__file__).parent.parent
 
+# As in a shell's background or below nohup: every program that a test starts would ignore them as well.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    # As in a shell's background: every program that a test starts would ignore Ctrl-C as well.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 settings.register_profile(
     "house", derandomize=True, deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow]

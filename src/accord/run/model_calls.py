@@ -287,7 +287,8 @@ class ModelCalls:
     async def _answer_from(self, call: ModelCall, offer: Offer) -> ModelAnswer:
         request, facts = call.request, self._facts(offer.backend)
         kind = facts.column.api
-        known = None if call.decision is None or call.left_out else call.decision.passed_on.get(offer.backend)
+        is_first = not (call.left_out or call.asks_one_by_one)  # what it refused in this request changes what is sent
+        known = call.decision.passed_on.get(offer.backend) if call.decision is not None and is_first else None
         if known is not None and facts.relay is not None and call.words is not None:
             self._begin_attempt(call, offer.backend, facts, known.labels)
             return await self._relay(call, facts.relay, _with_words(known.request, call.words))

@@ -11,6 +11,6 @@ def test_no_caller_gets_a_byte_of_another_ones_answer(tmp_path: Path):
     assert tally.foreign == []
     assert tally.unasked > 100
     assert tally.answered > 200
-    assert tally.cancelled > 20
+    assert tally.cancelled > 10
     logged = [line for line in served.log_lines if "sent bytes unasked" in line]
     assert 1 <= len(logged) <= 10  # each endpoint once

@@ -23,6 +23,8 @@ class Recorder:
     sent: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
     raw: list[bytes] = field(default_factory=list[bytes])
     """The bodies as they came."""
+    ignores_n: bool = False
+    """Whether it gives one answer, however many are wanted."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer in the API of the path, streamed if that is requested."""
@@ -30,7 +32,7 @@ class Recorder:
         self.raw.append(await request.read())
         self.sent.append((request.path, body))
         if request.path.endswith("chat/completions"):
-            whole, events = chat_answer(body.get("n") or 1)
+            whole, events = chat_answer(1 if self.ignores_n else body.get("n") or 1)
         elif request.path.endswith("responses"):
             whole, events = responses_answer()
         elif request.path.endswith("messages"):

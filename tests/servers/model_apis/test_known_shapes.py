@@ -116,6 +116,19 @@ def test_a_request_of_a_known_shape_is_answered_as_one_that_is_decided_on_anew(
     assert len(known) >= 10
 
 
+def test_an_endpoint_that_ignores_the_number_of_answers_is_asked_one_by_one_for_a_known_shape_too():
+    async def check() -> None:
+        async with recording() as recorder, serving(recorder) as client:
+            recorder.ignores_n = True
+            for words in ("Hello", "Hello again"):
+                body = with_words({"model": "chat", **PLAIN[Api.CHAT], "n": 2}, words)
+                answer = await ask(client, recorder, Api.CHAT, body)
+                assert answer["status"] == 200
+                assert '"index":1' in answer["text"].replace(" ", "")
+
+    asyncio.run(asyncio.wait_for(check(), LIMIT_S))
+
+
 SHAPED: Final[list[tuple[dict[str, Any], dict[str, Any]]]] = [
     ({"messages": [{"role": "user", "content": "a"}]}, {"messages": [{"role": "user", "content": "b"}]}),
     (
