@@ -88,7 +88,7 @@ class WorkRecord:
     must_see: bool = False
     """Whether an image that could not be described is a failure, and not a loss."""
     is_left: bool = False
-    """Whether whoever asked left before the answer had ended."""
+    """Whether the answer was given up, by the client or the agent, before it had ended."""
 
     @property
     def usage(self) -> dict[str, Any] | None:

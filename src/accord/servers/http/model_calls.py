@@ -176,10 +176,13 @@ class ModelApiEndpoint(ModelEndpoint):
             words=None if shape is None else shape.words,
             decision=decision,
         )
-        keeper = None
-        if self.codec.api is Api.RESPONSES and (body := body or request.body).get("store") is not False:
-            keeper = ResponseKeeper(body, request_id, may_continue=len(raw) <= self._service.sessions.history_bytes)
-        return call, keeper
+        if self.codec.api is not Api.RESPONSES:
+            return call, None
+        body = body or await off_loop(size, lambda: request.body)
+        if body.get("store") is False:
+            return call, None
+        may_continue = len(raw) <= self._service.sessions.history_bytes
+        return call, ResponseKeeper(body, request_id, may_continue=may_continue)
 
     def _read_request(self, raw: bytes) -> ModelRequest:
         return self.codec.read_request(parse_object(raw))
