@@ -18,7 +18,7 @@ from accord.backends.scripted import Pause, ScriptedBackend, Step
 from accord.core.receipt import seal_members
 from accord.ports import SessionStore
 from accord.run import Dispatcher, Engine, Run, Sessions
-from accord.run.receipt import receipt_content, record_request
+from accord.run.record import ended_turn, record_request
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.request import ServiceRequest
@@ -81,7 +81,7 @@ async def turns(made: Engine, count: int, *, sealing: bool = False) -> float:
         turn = await one(made, each)
         if sealing:
             report = made.new_view(each.payload.capabilities).adapter.report_json()
-            seal_members(receipt_content(turn, report, record_request(each.payload), made.clock.now(), None).encoded)
+            seal_members(ended_turn(turn, report, record_request(each.payload), made.clock.now()).content().encoded)
     return perf_counter() - began_at
 
 

@@ -203,12 +203,13 @@ def trace_relayed_call() -> Passed:
         backend = ModelBackend("m", ChatCodec(), Endpoint(address, "m"), upstream, SystemClock())
         store = MemoryStore()
         await store.open()
-        dispatcher, log = Dispatcher([backend]), CallLog(store)
+        observers = Observers(Metrics(version="1"), Log(), Traces())
+        dispatcher, log = Dispatcher([backend]), CallLog(store, on_call_ended=observers.turn_ended)
         service = Service(
             Sessions(Engine(relay, dispatcher), store),
             ServerConfig(port=0),
             AllowAll(),
-            Observers(Metrics(version="1"), Log(), Traces()),
+            observers,
             "1",
             call_log=log,
         )

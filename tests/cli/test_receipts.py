@@ -13,7 +13,7 @@ from accord.backends.scripted import ScriptedBackend
 from accord.core.receipt import seal
 from accord.errors import ErrorCode
 from accord.run import Dispatcher, Engine, Sessions
-from accord.run.receipt import record_candidates
+from accord.run.record import record_candidates
 from accord.stores.memory import MemoryStore
 from accord.wire.emulation import EmulationRecord
 from accord.wire.plan import Offer, Refusal

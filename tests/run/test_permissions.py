@@ -15,7 +15,7 @@ from accord.core.receipt import seal_members, verify
 from accord.errors import TimedOutError, TurnCancelledError
 from accord.ports import PermissionChannel, SystemClock
 from accord.run import Dispatcher, Engine, Run, Sessions, TimeLimits
-from accord.run.receipt import receipt_content, record_request
+from accord.run.record import ended_turn, record_request
 from accord.stores.memory import MemoryStore
 from accord.wire.agent_work import Permission, PermissionRequest
 from accord.wire.packet import ClosePacket, StreamPacket
@@ -59,7 +59,7 @@ async def deletes(turn: Turn) -> AsyncIterator[Yielded]:
 
 def receipt_of(running: Run) -> Receipt:
     report = running.engine.new_view(None).adapter.report_json()
-    content = receipt_content(running, report, record_request(running.request.payload), SystemClock().now(), None)
+    content = ended_turn(running, report, record_request(running.request.payload), SystemClock().now()).content()
     sealed = seal_members(content.encoded)
     assert verify([from_json(sealed.json)]).ok
     receipt = Receipt.parse(sealed.json)

@@ -14,7 +14,7 @@ from accord.core.receipt import seal_members, verify
 from accord.core.work.evidence import Evidence, Layer
 from accord.ports import SystemClock
 from accord.run.engine import Engine
-from accord.run.receipt import receipt_content, record_request
+from accord.run.record import ended_turn, record_request
 from accord.wire.manifest import SupportLevel
 from accord.wire.receipt import EvidenceRecord, Receipt
 from accord.wire.work import EndPiece
@@ -36,7 +36,7 @@ def receipt_of(made: Engine) -> Receipt:
     turn = made.begin(request)
     played(turn)
     report = made.new_view(None).adapter.report_json()
-    content = receipt_content(turn, report, record_request(request.payload), SystemClock().now(), None)
+    content = ended_turn(turn, report, record_request(request.payload), SystemClock().now()).content()
     sealed = seal_members(content.encoded)
     stored = from_json(sealed.json)
     assert verify([stored]).ok

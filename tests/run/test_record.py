@@ -3,7 +3,7 @@
 import json
 
 from accord.core.work.plan import Candidate, PlanConfig, plan
-from accord.run.receipt import record_candidates, record_request
+from accord.run.record import record_candidates, record_request
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.request import AgentRequest
 from accord.wire.work import WorkOrder

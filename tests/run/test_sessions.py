@@ -17,7 +17,7 @@ from accord.errors import ErrorSeverity, InvalidMessageError, RefusedError
 from accord.ports import PacketBatch, RunEnd, SessionStore
 from accord.run import Dispatcher, Engine, Run, Sessions
 from accord.run.endings import INTERRUPTED
-from accord.run.receipt import record_request
+from accord.run.record import record_request
 from accord.run.rules import SessionRules
 from accord.run.run import AHEAD
 from accord.stores.sqlite import SqliteStore

@@ -185,13 +185,14 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         turns_per_user=settings.turns_per_caller,
     )
     budgets = Budgets(store, SystemClock(), lease_s=settings.lease_s)
+    sign = make_signer(loaded)
     sessions = Sessions(
         engine,
         store,
         rules,
         others=others,
         on_turn_ended=observers.turn_ended,
-        sign=make_signer(loaded),
+        sign=sign,
         links=links,
         budgets=budgets,
     )
@@ -200,7 +201,7 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
     metrics.report_stored(StoreReading(store.stored, cached_s=STORED_CACHED_S))
     if links is not None:
         report_links(metrics, links, store)
-    call_log = CallLog(store, rules.quota_bytes, sign=make_signer(loaded))
+    call_log = CallLog(store, rules.quota_bytes, sign=sign, on_call_ended=observers.turn_ended)
     service = Service(
         sessions,
         settings,

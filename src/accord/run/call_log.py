@@ -1,4 +1,4 @@
-"""Stores the receipts of model API calls behind their answers: many at a time, in the chains of their caller.
+"""Ends model API calls: settles each, tells observers, and stores its receipt behind the answer, with those of others.
 
 A call is answered before its receipt is stored; `write_behind.py` says how long before. The calls of one caller in one
 process on one day are a chain, and so is every `CHAIN_CALLS` of them: a chain is short enough to be verified in a
@@ -13,12 +13,15 @@ from datetime import datetime
 from typing import Final
 from uuid import uuid4
 
-from accord.core.receipt import Sign, seal_members
+from accord.core.receipt import Sign
 from accord.errors import ErrorCode, RefusedError, StoreConflictError, StoreError
-from accord.ports import SessionStore, WholeRun
-from accord.run.receipt import MODEL_API, ReceiptContent
+from accord.ports import Clock, SessionStore, SystemClock, WholeRun
+from accord.run.endings import RunEnded
+from accord.run.model_call import ModelCall
+from accord.run.record import MODEL_API, STATE_BY_OUTCOME, ReceiptContent, call_outcome, ended_call, sealed_record
 from accord.run.write_behind import WriteBehind
-from accord.wire.session import ReceiptRecord, RunRecord, SessionKind, SessionRecord, StoredState
+from accord.wire.receipt import OutcomeStatus
+from accord.wire.session import RunRecord, SessionKind, SessionRecord, StoredState
 
 BATCH: Final = 200
 """How many receipts are sealed and stored at a time; the event loop waits while they are sealed."""
@@ -47,16 +50,10 @@ class CallChain:
 
 @dataclass(frozen=True, slots=True)
 class EndedCall:
-    """A call that is over: its receipt without the link to the one before it, and what is stored with it.
+    """A call that is over: its receipt without the link to the one before it, and what is stored with it."""
 
-    The receipt names the session of the chain, which `CallLog.next_chain` returns.
-    """
-
-    request_id: str
     chain: CallChain
-    state: StoredState
-    created_at: datetime
-    ended_at: datetime
+    record: RunRecord
     content: ReceiptContent
     packets: tuple[str, ...] = ()
 
@@ -65,12 +62,14 @@ class EndedCall:
 class CallLog:
     """The receipts that are not stored yet, and the chains that they continue.
 
-    A caller who has stored `quota_bytes` cannot make more calls.
+    A caller who has stored `quota_bytes` cannot make more calls. `on_call_ended` gets the members of each receipt.
     """
 
     store: SessionStore
     quota_bytes: int | None = None
     sign: Sign | None = None
+    on_call_ended: RunEnded | None = None
+    clock: Clock = field(default_factory=SystemClock)
     _pending: dict[str, EndedCall] = field(default_factory=dict[str, EndedCall])
     _chains: dict[tuple[str, SessionKind], CallChain] = field(default_factory=dict[tuple[str, SessionKind], CallChain])
     _below_quota: set[str] = field(default_factory=set[str])
@@ -87,10 +86,32 @@ class CallLog:
         if len(self._pending) >= MAX_PENDING:
             raise RefusedError(NOT_STORED, ErrorCode.UNAVAILABLE, {"retry_after": 1})
 
-    def add(self, call: EndedCall) -> None:
-        """Store this call soon."""
-        self._pending[call.request_id] = call
+    def end(self, call: ModelCall, *, is_complete: bool) -> None:
+        """Settle a call that is over; its receipt is stored soon."""
+        for record in call.work:
+            record.is_left = call.failure is None and not is_complete
+        call.costs.settle(call.work, answers=call.request.answers // len(call.work))
+        now, total_ms = self.clock.now(), (self.clock.monotonic() - call.began_at) * 1_000
+        outcome = call_outcome(call, is_complete=is_complete)
+        is_refused = outcome.status is OutcomeStatus.REFUSED
+        chain = self._next_chain(call.owner, SessionKind.RESPONSES if call.packets else SessionKind.CALLS, now)
+        record = RunRecord(
+            request_id=call.request_id,
+            session_id=chain.session_id,
+            owner=chain.owner,
+            # A call is never repeated, since its id is new; the digest of its request is in the receipt.
+            request_digest="",
+            runner="",
+            state=StoredState.REFUSED if is_refused else STATE_BY_OUTCOME[outcome.status],
+            last_seq=len(call.packets),
+            created_at=call.received_at,
+            ended_at=now,
+        )
+        content = ended_call(call, outcome, chain.session_id, now, total_ms).content()
+        self._pending[call.request_id] = EndedCall(chain, record, content, call.packets)
         self.writes.add()
+        if self.on_call_ended is not None:
+            self.on_call_ended(content.members)
 
     async def check_quota(self, owner: str) -> None:
         """Refuse a new call of a caller who has stored as much as the quota allows."""
@@ -98,7 +119,7 @@ class CallLog:
             await self.store.check_quota(owner, self.quota_bytes)
             self._below_quota.add(owner)
 
-    def next_chain(self, owner: str, kind: SessionKind, now: datetime) -> CallChain:
+    def _next_chain(self, owner: str, kind: SessionKind, now: datetime) -> CallChain:
         """The chain that takes this caller's next call, which is counted."""
         chain = self._chains.get((owner, kind))
         if chain is None or chain.calls >= CHAIN_CALLS or chain.began_at.date() != now.date():
@@ -126,7 +147,7 @@ class CallLog:
                     batch = ended[place : place + BATCH]
                     await self._store(batch[0].chain, batch)
                     for call in batch:
-                        self._pending.pop(call.request_id, None)
+                        self._pending.pop(call.record.request_id, None)
 
     async def close(self) -> None:
         """Store what is left; what cannot be stored is logged as lost."""
@@ -136,56 +157,30 @@ class CallLog:
             fields = {"receipts": len(self._pending), "why": error.message}
             LOG.error("Receipts of model calls could not be stored and are lost", extra={"fields": fields})
 
-    async def _store(self, chain: CallChain, ended: list[EndedCall]) -> None:
+    async def _store(self, chain: CallChain, calls: list[EndedCall]) -> None:
         session = SessionRecord(
             session_id=chain.session_id,
             owner=chain.owner,
             agent=MODEL_API,
             created_at=chain.began_at,
-            updated_at=ended[-1].ended_at,
+            updated_at=calls[-1].record.ended_at or chain.began_at,
             kind=chain.kind,
         )
-        turns, last_hash = list[WholeRun](), chain.last_hash
-        for call in ended:
-            receipt = self._seal(call, chain.session_id, last_hash)
+        runs, last_hash = list[WholeRun](), chain.last_hash
+        for call in calls:
+            receipt = sealed_record(call.content, last_hash, self.sign)
             last_hash = receipt.hash
-            turns.append(WholeRun(_turn(call), receipt, call.packets))
+            runs.append(WholeRun(call.record, receipt, call.packets))
         try:
-            await self.store.add_turns(session, turns)
+            await self.store.add_turns(session, runs)
         except RefusedError as error:  # the session is being deleted with its user
             raise StoreError(error.message) from None
         except StoreConflictError:
             # The session was deleted with its user, or an earlier write took place although its confirmation was lost.
             chain.last_hash = await self.store.last_receipt_hash(chain.session_id)
-            for call in ended:
-                if await self.store.turn(call.request_id) is not None:
-                    self._pending.pop(call.request_id, None)
+            for call in calls:
+                if await self.store.turn(call.record.request_id) is not None:
+                    self._pending.pop(call.record.request_id, None)
             raise
         chain.last_hash = last_hash
         self._below_quota.discard(chain.owner)
-
-    def _seal(self, call: EndedCall, session_id: str, previous: str | None) -> ReceiptRecord:
-        members = call.content.encoded
-        sealed = seal_members({**members, "previous": previous} if previous else members, self.sign)
-        return ReceiptRecord(
-            request_id=call.request_id,
-            session_id=session_id,
-            body=sealed.json,
-            hash=sealed.hash,
-            previous_hash=previous,
-        )
-
-
-def _turn(call: EndedCall) -> RunRecord:
-    return RunRecord(
-        request_id=call.request_id,
-        session_id=call.chain.session_id,
-        owner=call.chain.owner,
-        # A call is never repeated, since its id is new; the digest of its request is in the receipt.
-        request_digest="",
-        runner="",
-        state=call.state,
-        last_seq=len(call.packets),
-        created_at=call.created_at,
-        ended_at=call.ended_at,
-    )

@@ -2,24 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any, Final
 
-from accord.core.receipt import Sign, seal_members
+from accord.core.receipt import Sign
 from accord.errors import StoreConflictError, StoreError
 from accord.ports import ClaimedRun, Clock, PacketBatch, PacketLog, RunEnd, SessionStore
-from accord.run.receipt import (
-    STATE_BY_OUTCOME,
-    ReceiptContent,
-    interrupted_content,
-    outcome_of,
-    receipt_content,
-)
+from accord.run.record import STATE_BY_OUTCOME, EndedRun, ended_turn, interrupted_turn, sealed_record
 from accord.run.run import Run
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import stream_error
-from accord.wire.session import ReceiptRecord, StoredState
+from accord.wire.session import StoredState
 
 MAX_SEALINGS: Final = 100
 """How often a receipt is sealed again when other turns of its session end first."""
@@ -58,10 +51,9 @@ class RunEndings:
         report, answer = await run.adaptation(last)
         if answer:
             messages.append(ChatMessage.trusted(role=Role.ASSISTANT, content=answer, timestamp=now))
-        state = StoredState.REFUSED if run.rejection is not None else STATE_BY_OUTCOME[outcome_of(run).status]
-        ending = RunEnd(last, state, now, messages)
-        content = partial(receipt_content, run, report, shape, now)
-        run.receipt = await self._seal_and_end(ending, content, previous)
+        ended = ended_turn(run, report, shape, now)
+        state = StoredState.REFUSED if run.rejection is not None else STATE_BY_OUTCOME[ended.outcome.status]
+        run.receipt = await self._seal_and_end(RunEnd(last, state, now, messages), ended, previous)
 
     async def interrupt(self, claimed: ClaimedRun) -> bool:
         """End a turn whose process died, with an error; False if another process was faster.
@@ -76,9 +68,9 @@ class RunEndings:
         packets = [ErrorPacket(p=stream_error(StoreError(INTERRUPTED))), ClosePacket()]
         bodies: Sequence[str] = [*unstored, *(packet.to_json() for packet in packets)]
         last = PacketBatch(turn.request_id, turn.last_seq + 1, bodies, turn.epoch)
-        content = partial(interrupted_content, turn, claimed.session, INTERRUPTED, now)
+        ended = interrupted_turn(turn, claimed.session.agent, INTERRUPTED, now)
         try:
-            await self._seal_and_end(RunEnd(last, StoredState.FAILED, now), content, claimed.last_receipt_hash)
+            await self._seal_and_end(RunEnd(last, StoredState.FAILED, now), ended, claimed.last_receipt_hash)
         except StoreConflictError:
             return False
         log = self._log.open_turn(turn, turn.last_seq, is_followed=True)
@@ -89,24 +81,14 @@ class RunEndings:
     def _now(self) -> datetime:
         return self._clock().now()
 
-    async def _seal_and_end(
-        self, ending: RunEnd, content_after: Callable[[str | None], ReceiptContent], previous: str | None
-    ) -> Mapping[str, Any]:
+    async def _seal_and_end(self, ending: RunEnd, ended: EndedRun, previous: str | None) -> Mapping[str, Any]:
         """End a turn in the store, with a receipt that follows the session's last one; returns its members."""
+        content = ended.content()
         for _ in range(MAX_SEALINGS):
-            content = content_after(previous)
-            sealed = seal_members(content.encoded, self._sign)
-            members = content.members
-            ending.receipt = ReceiptRecord(
-                request_id=members["request_id"],
-                session_id=members["session_id"],
-                body=sealed.json,
-                hash=sealed.hash,
-                previous_hash=previous,
-            )
+            ending.receipt = sealed_record(content, previous, self._sign)
             if await self._store.end_turn(ending):
                 if self._on_turn_ended is not None:
-                    self._on_turn_ended(members)
-                return members
-            previous = await self._store.last_receipt_hash(members["session_id"])
+                    self._on_turn_ended(content.members)
+                return content.members
+            previous = await self._store.last_receipt_hash(ended.session_id)
         raise StoreError("Too many turns of this session end at the same time; try again")

@@ -15,7 +15,7 @@ from accord.run.admit import Admission, unknown_agent
 from accord.run.costs import RunCosts
 from accord.run.dispatch import Dispatcher
 from accord.run.limits import TimeLimits
-from accord.run.receipt import receipt_content
+from accord.run.record import ended_turn
 from accord.run.run import Run
 from accord.run.views import View
 from accord.wire.conversation import ChatMessage
@@ -86,7 +86,7 @@ class Engine:
             raise error_from_stream(collected.error)
         run.costs.settle(run.work)
         now = self.clock.now()
-        receipt = receipt_content(run, view.adapter.report_json(), {}, now, None).members
+        receipt = ended_turn(run, view.adapter.report_json(), {}, now).content().members
         metrics = response_metrics(receipt)
         return ServiceResponse(request_id=request.request_id, created_at=now, output=collected.output, metrics=metrics)
 

@@ -41,7 +41,7 @@ from accord.run.followers import Follower, Followers
 from accord.run.heartbeat import BEATS_PER_LEASE, HeartbeatThread, OutageGuard
 from accord.run.packet_log import StoreLog
 from accord.run.reads import NO_RECEIPT, SessionReads
-from accord.run.receipt import describe_negotiation, record_request
+from accord.run.record import describe_negotiation, record_request
 from accord.run.recovery import UnwrittenEnds, fence_when_possible, try_each
 from accord.run.request_digest import is_same_request
 from accord.run.rules import Links, SessionRules, foreign_session_error, new_turn

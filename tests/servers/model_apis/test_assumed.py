@@ -15,7 +15,7 @@ from accord.backends.model import ModelBackend
 from accord.run.costs import RunCosts
 from accord.run.dispatch import Dispatcher, WorkRecord
 from accord.run.limits import RunTimer
-from accord.run.receipt import work_content
+from accord.run.record import work_content
 from accord.wire.disposition import Api, Disposition
 from accord.wire.keys import Payer
 from accord.wire.work import WorkOrder

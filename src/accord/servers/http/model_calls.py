@@ -25,13 +25,12 @@ from accord.core.work.dispositions import format_dispositions
 from accord.core.work.fields import ModelRequest
 from accord.errors import AccordError, BackendRetriedError, ErrorCode, RefusedError
 from accord.off_loop import off_loop
-from accord.run.call_log import CallLog, EndedCall
+from accord.run.call_log import CallLog
 from accord.run.costs import RunCosts
 from accord.run.dispatch import WorkRecord
 from accord.run.limits import CallLimit
 from accord.run.model_call import ModelAnswer, ModelCall
 from accord.run.model_calls import ModelCalls, ModelCallsRef
-from accord.run.receipt import STATE_BY_OUTCOME, CallFacts, call_content, call_outcome
 from accord.servers.http.assist import WATCH_AFTER_S, run_while_connected
 from accord.servers.http.body import check_values, read_body
 from accord.servers.http.exchange import (
@@ -64,7 +63,6 @@ from accord.servers.service import (
 )
 from accord.wire.disposition import Api, FieldPolicy
 from accord.wire.keys import NO_RULES
-from accord.wire.receipt import OutcomeStatus
 from accord.wire.routes import (
     CHAT_PATH,
     DISPOSITIONS_HEADER,
@@ -75,7 +73,6 @@ from accord.wire.routes import (
     SERVED_BY_HEADER,
     receipt_path,
 )
-from accord.wire.session import SessionKind, StoredState
 from accord.wire.work import EndPiece
 
 PATHS: Final[Mapping[Api, str]] = {
@@ -208,7 +205,7 @@ class ModelApiEndpoint(ModelEndpoint):
             raise call.failure from error
         finally:
             if not call.packets:  # a stored response is recorded already
-                self._record(call, is_complete=is_complete)
+                self._log.end(call, is_complete=is_complete)
             for _, failure in call.record.failures:
                 forget_frames(failure)
 
@@ -304,7 +301,7 @@ class ModelApiEndpoint(ModelEndpoint):
         """Store the response of a call that is about to be sent completely; a later request may continue it at once."""
         if keeper is not None and not call.packets and keeper.is_over:
             call.packets = await off_loop(call.size, keeper.packets)
-            self._record(call, is_complete=True)
+            self._log.end(call, is_complete=True)
             await self._log.stored(call.request_id)
 
     async def _keep_up(self) -> None:
@@ -312,21 +309,6 @@ class ModelApiEndpoint(ModelEndpoint):
         for writes in self._writes:
             if writes.is_behind:
                 await writes.keep_up()
-
-    def _record(self, call: ModelCall, *, is_complete: bool) -> None:
-        """Settle the call and record it: its receipt is stored soon, and observers get its data now."""
-        for record in call.work:
-            record.is_left = call.failure is None and not is_complete
-        call.costs.settle(call.work, answers=call.request.answers // len(call.work))
-        clock = self._service.sessions.engine.clock
-        now, total_ms = clock.now(), (clock.monotonic() - call.began_at) * 1_000
-        outcome = call_outcome(call.failure, is_complete=is_complete)
-        facts = CallFacts(call_member(call), call.work, call.digest, outcome, total_ms, call.first_byte_ms)
-        chain = self._log.next_chain(call.owner, SessionKind.RESPONSES if call.packets else SessionKind.CALLS, now)
-        content = call_content(facts, call.costs.dispatcher, call.request_id, now, chain.session_id)
-        state = STATE_BY_OUTCOME[outcome.status] if outcome.status is not OutcomeStatus.REFUSED else StoredState.REFUSED
-        self._log.add(EndedCall(call.request_id, chain, state, call.received_at, now, content, call.packets))
-        self._service.observer.turn_ended(content.members)
 
 
 def _read_bytes(raw: bytes, settings: ServerConfig) -> tuple[str, CallShape | None]:
@@ -406,23 +388,6 @@ def end_label(call: ModelCall) -> dict[str, Any] | None:
     if not call.record.answer or not call.has_ended:
         return None
     return {"answer": [each.dump() for each in call.record.answer]}
-
-
-def call_member(call: ModelCall) -> dict[str, Any]:
-    """The `call` member of a receipt."""
-    member: dict[str, Any] = {
-        "api": call.request.api.value,
-        "requested": call.request.model,
-        "policy": call.policy.value,
-        "streamed": call.request.is_streamed,
-    }
-    given = {
-        "served_by": call.served_by,
-        "model": call.model,
-        "response_id": call.response_id,
-        "finish_reasons": list(call.finish_reasons) or None,
-    }
-    return member | {name: value for name, value in given.items() if value is not None} | call.costs.members()
 
 
 def label_headers(call: ModelCall, api: Api) -> list[tuple[bytes, bytes]]:

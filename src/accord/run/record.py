@@ -1,19 +1,20 @@
-"""Write the receipt of a turn: what each party declared, what was decided, and the outcome.
+"""The record of one request that is over, a turn or a call of a model API: all that is said of it is written from it.
 
-A receipt is written as the plain members of a `ReceiptBody`, not as a model: every turn has one, and few are read.
-Parts that stay the same from turn to turn are encoded once. Sealing is in `core.receipt`.
+Its receipt is written as the plain members of a `ReceiptBody`, not as a model: every request has one, and few are read.
+Log lines, metrics and spans are made from the same members. Parts that stay the same from request to request are
+encoded once. Sealing is in `core.receipt`.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from accord.core.output.profile import profile_client
-from accord.core.receipt import canonical
+from accord.core.receipt import Sign, canonical, seal_members
 from accord.core.work.backend_call import BackendCall
 from accord.core.work.negotiate import IdentityCache
 from accord.errors import (
@@ -28,6 +29,7 @@ from accord.ports import EvidenceSource
 from accord.run.admit import SentContent
 from accord.run.costs import total_cost
 from accord.run.dispatch import Dispatcher, WorkRecord
+from accord.run.model_call import ModelCall
 from accord.run.request_digest import request_digest
 from accord.run.run import Run
 from accord.run.states import MAKING
@@ -45,14 +47,11 @@ from accord.wire.receipt import (
     Outcome,
     OutcomeStatus,
     Parties,
-    ReceiptBody,
-    RequestShape,
-    Timings,
     Work,
     to_int_if_whole,
 )
 from accord.wire.request import AgentRequest, ClientCapabilities
-from accord.wire.session import RunRecord, SessionRecord, StoredState
+from accord.wire.session import ReceiptRecord, RunRecord, StoredState
 
 MAX_ENDPOINT_CHARS: Final = 500
 """How much of an endpoint's own error message is stored."""
@@ -125,104 +124,138 @@ def record_candidates(decided: Plan | Refusal) -> list[CandidateRecord]:
     ]
 
 
-def receipt_content(
-    run: Run, adaptation: dict[str, Any], shape: dict[str, Any], now: datetime, previous: str | None
-) -> ReceiptContent:
-    """The receipt of a run that is over, with the report on its client's view; `previous` is a receipt's hash.
-
-    `shape` comes from `record_request`.
-    """
-    request, engine, permissions = run.request, run.engine, run.permissions
-    agent = _AGENTS.get_or_compute((engine.party,), (), lambda: _encode({"agent": engine.party.dump()}))
-    client = {"assumed": adaptation["assumed"]}
-    if "declared" in adaptation:
-        client["declared"] = adaptation["declared"]
-    work = [work_content(record, engine.dispatcher) for record in run.work]
-    plan_ms = round(sum([record.plan_ms for record in run.work]), 3)
-    timings = {"plan_ms": to_int_if_whole(plan_ms), "total_ms": to_int_if_whole(run.duration_ms)}
-    if run.first_packet_ms is not None:
-        timings["first_packet_ms"] = to_int_if_whole(run.first_packet_ms)
-    outcome = outcome_of(run)
-    members = {
-        "version": RECEIPT_VERSION,
-        "request_id": run.request_id,
-        "session_id": request.context.session_id,
-        "created_at": msgspec.to_builtins(now),  # the text of `isoformat`, with a Z, in a tenth of its time
-        **({"previous": previous} if previous else {}),
-        "request": shape,
-        "parties": {**agent.members, "client": client},
-        "work": [each.members for each in work],
-        "adaptation": adaptation,
-        **run.costs.members(),
-        "timings": timings,
-        "outcome": _DONE_MEMBERS if outcome is _DONE else outcome.dump(),
-    }
-    if permissions:
-        records = [{**record.dump(), "waited_ms": to_int_if_whole(record.waited_ms)} for record in permissions]
-        members["permissions"] = records
-    parties = {**agent.encoded, "client": client}
-    return ReceiptContent(members, {**members, "parties": parties, "work": [each.encoded for each in work]})
-
-
 @dataclass(frozen=True, slots=True)
-class CallFacts:
-    """What a receipt says of a model API call, besides the work of its backends."""
+class EndedRun:
+    """One request that is over. `more` are members that not every receipt has."""
 
-    call: dict[str, Any]
-    work: Sequence[WorkRecord]
-    digest: str
+    request_id: str
+    session_id: str
+    ended_at: datetime
+    request: Mapping[str, Any]
+    """Its digest and shape, from `record_request`."""
+    parties: ReceiptContent
     outcome: Outcome
     total_ms: float
-    first_byte_ms: float | None = None
+    first_packet_ms: float | None = None
+    work: Sequence[ReceiptContent] = ()
+    plan_ms: float = 0.0
+    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def content(self) -> ReceiptContent:
+        """Its receipt, without the hash of the one before it."""
+        timings = {"plan_ms": _milliseconds(self.plan_ms), "total_ms": _milliseconds(self.total_ms)}
+        if self.first_packet_ms is not None:
+            timings["first_packet_ms"] = _milliseconds(self.first_packet_ms)
+        members: dict[str, Any] = {
+            "version": RECEIPT_VERSION,
+            "request_id": self.request_id,
+            "session_id": self.session_id,
+            "created_at": msgspec.to_builtins(self.ended_at),  # as `isoformat`, with a Z, in a tenth of its time
+            "request": self.request,
+            "parties": self.parties.members,
+            "work": [each.members for each in self.work],
+            **self.more,
+            "timings": timings,
+            "outcome": _DONE_MEMBERS if self.outcome is _DONE else self.outcome.dump(),
+        }
+        work = [each.encoded for each in self.work]
+        return ReceiptContent(members, {**members, "parties": self.parties.encoded, "work": work})
 
 
-def call_content(
-    facts: CallFacts, dispatcher: Dispatcher, request_id: str, now: datetime, session_id: str
-) -> ReceiptContent:
-    """The receipt of a model API call that is over, without the hash of the receipt before it."""
-    work = [work_content(record, dispatcher, is_call=True) for record in facts.work]
-    plan_ms = round(sum([record.plan_ms for record in facts.work]), 3)
-    timings = {"plan_ms": to_int_if_whole(plan_ms), "total_ms": to_int_if_whole(round(facts.total_ms, 3))}
-    if facts.first_byte_ms is not None:
-        timings["first_packet_ms"] = to_int_if_whole(round(facts.first_byte_ms, 3))
+def ended_turn(run: Run, adaptation: dict[str, Any], request: Mapping[str, Any], now: datetime) -> EndedRun:
+    """The record of a turn that is over, with the report on its client's view; `request` is from `record_request`."""
+    party, permissions = run.engine.party, run.permissions
+    agent = _AGENTS.get_or_compute((party,), (), lambda: _encode({"agent": party.dump()}))
+    client = {name: adaptation[name] for name in ("assumed", "declared") if name in adaptation}
+    more = {"adaptation": adaptation, **run.costs.members()}
+    if permissions:
+        more["permissions"] = [{**each.dump(), "waited_ms": to_int_if_whole(each.waited_ms)} for each in permissions]
+    return EndedRun(
+        run.request_id,
+        run.request.context.session_id,
+        now,
+        request,
+        ReceiptContent({**agent.members, "client": client}, {**agent.encoded, "client": client}),
+        outcome_of(run),
+        run.duration_ms,
+        run.first_packet_ms,
+        [work_content(each, run.engine.dispatcher) for each in run.work],
+        sum([each.plan_ms for each in run.work]),
+        more,
+    )
+
+
+def ended_call(call: ModelCall, outcome: Outcome, session_id: str, now: datetime, total_ms: float) -> EndedRun:
+    """The record of a call of a model API that is over."""
+    dispatcher, work = call.costs.dispatcher, call.work
+    return EndedRun(
+        call.request_id,
+        session_id,
+        now,
+        {"digest": call.digest, "text_chars": 0, "blocks": {}, "files": 0, "requirements": 0},
+        _CALL_PARTIES,
+        outcome,
+        total_ms,
+        call.first_byte_ms,
+        [work_content(each, dispatcher, is_call=True) for each in work],
+        sum([each.plan_ms for each in work]),
+        {"call": call_members(call)},
+    )
+
+
+def interrupted_turn(turn: RunRecord, agent: str, why: str, now: datetime) -> EndedRun:
+    """The record of a turn whose process died: what is known from its beginning, and that it did not end."""
+    parties = Parties(agent=AgentParty(name=agent), client=ClientParty(declared=turn.capabilities)).dump()
+    return EndedRun(
+        turn.request_id,
+        turn.session_id,
+        now,
+        {"digest": turn.request_digest, "text_chars": 0, "blocks": {}, "files": 0, "requirements": 0},
+        ReceiptContent(parties, parties),
+        Outcome(status=OutcomeStatus.FAILED, code=ErrorCode.UNAVAILABLE, message=why),
+        max(0.0, (now - turn.created_at).total_seconds() * 1_000),
+    )
+
+
+def call_members(call: ModelCall) -> dict[str, Any]:
+    """The `call` member of a receipt."""
     members: dict[str, Any] = {
-        "version": RECEIPT_VERSION,
-        "request_id": request_id,
-        "session_id": session_id,
-        "created_at": msgspec.to_builtins(now),
-        "request": {"digest": facts.digest, "text_chars": 0, "blocks": {}, "files": 0, "requirements": 0},
-        "parties": _CALL_PARTIES.members,
-        "work": [each.members for each in work],
-        "call": facts.call,
-        "timings": timings,
-        "outcome": _DONE_MEMBERS if facts.outcome is _DONE else facts.outcome.dump(),
+        "api": call.request.api.value,
+        "requested": call.request.model,
+        "policy": call.policy.value,
+        "streamed": call.request.is_streamed,
     }
-    encoded = {**members, "parties": _CALL_PARTIES.encoded["parties"], "work": [each.encoded for each in work]}
-    return ReceiptContent(members, encoded)
+    known = {
+        "served_by": call.served_by,
+        "model": call.model,
+        "response_id": call.response_id,
+        "finish_reasons": list(call.finish_reasons) or None,
+    }
+    return members | {name: value for name, value in known.items() if value is not None} | call.costs.members()
 
 
-def call_outcome(failure: AccordError | None, *, is_complete: bool) -> Outcome:
-    """How a model API call ended."""
-    if failure is None:
-        return _DONE if is_complete else _UNREAD
-    return _failed_outcome(failure)
+def call_outcome(call: ModelCall, *, is_complete: bool) -> Outcome:
+    """How a call of a model API ended."""
+    if call.failure is not None:
+        return _failed_outcome(call.failure)
+    return _DONE if is_complete else _UNREAD
 
 
-def interrupted_content(
-    turn: RunRecord, session: SessionRecord, why: str, now: datetime, previous: str | None
-) -> ReceiptContent:
-    """The receipt of a turn whose process died: what is known from its beginning, and that it did not end."""
-    members = ReceiptBody(
-        request_id=turn.request_id,
-        session_id=turn.session_id,
-        created_at=now,
-        previous=previous,
-        request=RequestShape(digest=turn.request_digest),
-        parties=Parties(agent=AgentParty(name=session.agent), client=ClientParty(declared=turn.capabilities)),
-        timings=Timings(plan_ms=0, total_ms=max(0.0, (now - turn.created_at).total_seconds() * 1_000)),
-        outcome=Outcome(status=OutcomeStatus.FAILED, code=ErrorCode.UNAVAILABLE, message=why),
-    ).hashed()
-    return ReceiptContent(members, members)
+def sealed_record(content: ReceiptContent, previous: str | None, sign: Sign | None) -> ReceiptRecord:
+    """The receipt to store, sealed: the next one of its session after that with the hash `previous`."""
+    members = content.encoded
+    sealed = seal_members({**members, "previous": previous} if previous else members, sign)
+    return ReceiptRecord(
+        request_id=members["request_id"],
+        session_id=members["session_id"],
+        body=sealed.json,
+        hash=sealed.hash,
+        previous_hash=previous,
+    )
+
+
+def _milliseconds(value: float) -> float:
+    return to_int_if_whole(round(value, 3))
 
 
 def describe_negotiation(agent: AgentParty, declared: ClientCapabilities | None) -> dict[str, Any]:
@@ -375,7 +408,7 @@ def _encode(members: dict[str, Any]) -> ReceiptContent:
 
 MODEL_API: Final = "model-api"
 """The name under which calls of the model APIs are listed where turns have the name of an agent."""
-_CALL_PARTIES: Final = _encode({"parties": Parties(agent=AgentParty(name=MODEL_API), client=ClientParty()).dump()})
+_CALL_PARTIES: Final = _encode(Parties(agent=AgentParty(name=MODEL_API), client=ClientParty()).dump())
 _AGENTS: Final = IdentityCache[ReceiptContent]()
 _BACKENDS: Final = IdentityCache[ReceiptContent]()
 _DECISIONS: Final = IdentityCache[ReceiptContent]()
