@@ -204,9 +204,11 @@ def trace_relayed_call() -> Passed:
         store = MemoryStore()
         await store.open()
         observers = Observers(Metrics(version="1"), Log(), Traces())
-        dispatcher, log = Dispatcher([backend]), CallLog(store, on_call_ended=observers.turn_ended)
+        dispatcher = Dispatcher([backend])
+        sessions = Sessions(Engine(relay, dispatcher), store, on_turn_ended=observers.turn_ended)
+        log = CallLog(sessions)
         service = Service(
-            Sessions(Engine(relay, dispatcher), store),
+            sessions,
             ServerConfig(port=0),
             AllowAll(),
             observers,

@@ -18,11 +18,16 @@ def whole(request_id: str, previous: str | None, *packets: str, state: StoredSta
     return WholeRun(turn, a_receipt(request_id, previous), packets)
 
 
+def hash_of(run: WholeRun) -> str:
+    assert run.receipt is not None
+    return run.receipt.hash
+
+
 async def test_turns_that_are_over_are_stored_together_with_their_packets_and_receipts(store: SessionStore):
     first = whole("r1", None, "a", "b")
-    second = whole("r2", first.receipt.hash, state=StoredState.FAILED)
+    second = whole("r2", hash_of(first), state=StoredState.FAILED)
     await store.add_turns(a_session(), [first, second])
-    third = whole("r3", second.receipt.hash, "c")
+    third = whole("r3", hash_of(second), "c")
     await store.add_turns(a_session(seconds=5), [third])
     assert [await store.turn(each.turn.request_id) for each in (first, second, third)] == [
         first.turn,
@@ -32,7 +37,7 @@ async def test_turns_that_are_over_are_stored_together_with_their_packets_and_re
     assert await store.packets("r1", after_seq=0, limit=9) == [PacketRecord(1, "a"), PacketRecord(2, "b")]
     assert await store.receipts("s1") == [first.receipt, second.receipt, third.receipt]
     assert await store.receipt("r2") == second.receipt
-    assert await store.last_receipt_hash("s1") == third.receipt.hash
+    assert await store.last_receipt_hash("s1") == hash_of(third)
     session = await store.session("s1")
     assert session is not None
     assert (session.created_at, session.updated_at) == (at(0), at(5))
@@ -56,6 +61,36 @@ async def test_turns_that_contradict_what_is_stored_are_a_conflict_and_nothing_i
         await store.add_turns(a_session(), turns)
     assert await store.receipts("s1") == []
     assert await store.turn("r2") is None
+
+
+async def test_a_run_is_stored_as_running_and_then_as_it_ended(store: SessionStore):
+    running = WholeRun(a_turn("r1", runner="me"))
+    await store.add_turns(a_session(), [whole("r0", None), running])
+    assert await store.running("me") == [running.turn]
+    assert await store.receipt("r1") is None
+    ended = replace(whole("r1", await store.last_receipt_hash("s1"), "a"), runner="me")
+    await store.add_turns(a_session(), [ended])
+    assert (await store.turn("r1"), await store.receipt("r1")) == (ended.turn, ended.receipt)
+    assert await store.packets("r1", after_seq=0, limit=9) == [PacketRecord(1, "a")]
+    assert len(await store.receipts("s1")) == 2
+
+
+@pytest.mark.parametrize("by", ["", "another"])
+async def test_a_run_of_another_process_is_not_replaced(store: SessionStore, by: str):
+    running = WholeRun(a_turn("r1", runner="me"))
+    await store.add_turns(a_session(), [running])
+    with pytest.raises(StoreConflictError, match="stored already"):
+        await store.add_turns(a_session(), [replace(whole("r1", None), runner=by)])
+    assert await store.turn("r1") == running.turn
+
+
+async def test_a_running_run_of_a_silent_process_is_ended_by_another_one(store: SessionStore):
+    await store.add_turns(a_session(), [WholeRun(a_turn("r1", runner="dead"))])
+    (left,) = await store.abandoned(0, runner="me", limit=9)
+    claimed = await store.take_over(left, 0, runner="me")
+    assert claimed is not None
+    with pytest.raises(StoreConflictError, match="stored already"):
+        await store.add_turns(a_session(), [replace(whole("r1", None), runner="dead")])
 
 
 async def test_a_session_of_another_owner_takes_no_turns(store: SessionStore):
@@ -82,7 +117,7 @@ async def test_many_turns_take_as_many_statements_as_one(tmp_path: Path):
         turns, previous = list[WholeRun](), None
         for number in range(count):
             turns.append(whole(f"r{number}", previous, "a", "b"))
-            previous = turns[-1].receipt.hash
+            previous = hash_of(turns[-1])
         await store.add_turns(a_session(), turns)
         await store.write(lambda connection: driver_of(connection).set_trace_callback(None))
         stored = await store.receipts("s1")

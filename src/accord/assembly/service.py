@@ -185,14 +185,13 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         turns_per_user=settings.turns_per_caller,
     )
     budgets = Budgets(store, SystemClock(), lease_s=settings.lease_s)
-    sign = make_signer(loaded)
     sessions = Sessions(
         engine,
         store,
         rules,
         others=others,
         on_turn_ended=observers.turn_ended,
-        sign=sign,
+        sign=make_signer(loaded),
         links=links,
         budgets=budgets,
     )
@@ -201,7 +200,7 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
     metrics.report_stored(StoreReading(store.stored, cached_s=STORED_CACHED_S))
     if links is not None:
         report_links(metrics, links, store)
-    call_log = CallLog(store, rules.quota_bytes, sign=sign, on_call_ended=observers.turn_ended)
+    call_log = CallLog(sessions)
     service = Service(
         sessions,
         settings,

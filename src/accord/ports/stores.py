@@ -129,11 +129,15 @@ class RunProgress(NamedTuple):
 
 
 class WholeRun(msgspec.Struct, frozen=True):
-    """A turn that is stored only when it is over: its record with its final state, its packets and its receipt."""
+    """A run that is stored at once when it is over, with its packets and its receipt; one without a receipt runs.
+
+    One that was stored before as running is replaced if `runner` still runs it.
+    """
 
     turn: RunRecord
-    receipt: ReceiptRecord
+    receipt: ReceiptRecord | None = None
     packets: Sequence[str] = ()
+    runner: str = ""
 
 
 HISTORY_BYTES: Final = 4 * 1024 * 1024
@@ -306,7 +310,7 @@ class SessionStore(Protocol):
         ...
 
     async def add_turns(self, session: SessionRecord, turns: Sequence[WholeRun]) -> None:
-        """Store turns of one session that are over, in the order of their receipts, and create or update the session.
+        """Store runs of one session in the order of their receipts, and create or update the session.
 
         All of them or none: a request id that is known, or a first receipt that does not follow the session's last
         one, is a conflict.

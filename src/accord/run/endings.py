@@ -12,7 +12,7 @@ from accord.run.run import Run
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import stream_error
-from accord.wire.session import StoredState
+from accord.wire.session import SessionKind, StoredState
 
 MAX_SEALINGS: Final = 100
 """How often a receipt is sealed again when other turns of its session end first."""
@@ -32,13 +32,13 @@ class RunEndings:
         clock: Callable[[], Clock],
         *,
         sign: Sign | None = None,
-        on_turn_ended: RunEnded | None = None,
+        on_ended: RunEnded | None = None,
     ) -> None:
         self._store: Final = store
         self._log: Final = log
         self._clock: Final = clock
-        self._sign: Final = sign
-        self._on_turn_ended: Final = on_turn_ended
+        self.sign: Final = sign
+        self.on_ended: RunEnded | None = on_ended
 
     async def end(self, shape: dict[str, Any], previous: str | None, run: Run, last: PacketBatch) -> None:
         """End a turn of this process; `shape` is that of its request, `previous` the hash of a receipt."""
@@ -65,7 +65,8 @@ class RunEndings:
             unstored = await self._log.fence(turn)
         except StoreConflictError:
             return False
-        packets = [ErrorPacket(p=stream_error(StoreError(INTERRUPTED))), ClosePacket()]
+        is_turn = claimed.session.kind is SessionKind.TURNS  # a call of a model API has no packets
+        packets = [ErrorPacket(p=stream_error(StoreError(INTERRUPTED))), ClosePacket()] if is_turn else []
         bodies: Sequence[str] = [*unstored, *(packet.to_json() for packet in packets)]
         last = PacketBatch(turn.request_id, turn.last_seq + 1, bodies, turn.epoch)
         ended = interrupted_turn(turn, claimed.session.agent, INTERRUPTED, now)
@@ -85,10 +86,10 @@ class RunEndings:
         """End a turn in the store, with a receipt that follows the session's last one; returns its members."""
         content = ended.content()
         for _ in range(MAX_SEALINGS):
-            ending.receipt = sealed_record(content, previous, self._sign)
+            ending.receipt = sealed_record(content, previous, self.sign)
             if await self._store.end_turn(ending):
-                if self._on_turn_ended is not None:
-                    self._on_turn_ended(content.members)
+                if self.on_ended is not None:
+                    self.on_ended(content.members)
                 return content.members
             previous = await self._store.last_receipt_hash(ended.session_id)
         raise StoreError("Too many turns of this session end at the same time; try again")

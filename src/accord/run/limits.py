@@ -297,15 +297,26 @@ class CallLimit:
 
     def __init__(self, seconds: float) -> None:
         self._seconds: Final = seconds
-        self._until: Final = asyncio.get_running_loop().time() + seconds
-        self._part = asyncio.timeout_at(self._until)
+        self._until = asyncio.get_running_loop().time() + seconds
+        self._part: asyncio.Timeout | None = None
+        self._is_cancelled = False
+
+    def cancel(self) -> None:
+        """End the call."""
+        self._is_cancelled, self._until = True, asyncio.get_running_loop().time()
+        if self._part is not None and not self._part.expired():
+            self._part.reschedule(self._until)
 
     async def __aenter__(self) -> None:
         self._part = asyncio.timeout_at(self._until)
         await self._part.__aenter__()
 
     async def __aexit__(self, *raised: Any) -> None:
+        part, self._part = self._part, None
         try:
-            await self._part.__aexit__(*raised)
+            if part is not None:
+                await part.__aexit__(*raised)
         except TimeoutError:
+            if self._is_cancelled:
+                raise TurnCancelledError("The call was cancelled") from None
             raise TimedOutError(f"The call took longer than {self._seconds:g} seconds") from None

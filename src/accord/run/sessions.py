@@ -105,9 +105,7 @@ class Sessions(SessionReads):
         self._channel: Final = links.channel
         self._queue: Final = links.queue
         self._log: Final = links.log or StoreLog(store, links.channel)
-        self._endings: Final = RunEndings(
-            store, self._log, lambda: self.engine.clock, sign=sign, on_turn_ended=on_turn_ended
-        )
+        self.endings: Final = RunEndings(store, self._log, lambda: self.engine.clock, sign=sign, on_ended=on_turn_ended)
         self._counts: Final = links.counts
         self._followers: Final = Followers(store, self._log, self.recover, counts=links.counts)
         if links.channel is not None:
@@ -117,6 +115,8 @@ class Sessions(SessionReads):
         self._claims = 0
         """How many claims the store has not answered yet."""
         self._live: Final[dict[str, Run]] = {}
+        self.open_calls: Final[dict[str, Callable[[], None]]] = {}
+        """Calls of model APIs that run in this process and are in the store, and what cancels each (`call_log.py`)."""
         self._unwritten: Final = UnwrittenEnds()
         self._timer: asyncio.TimerHandle | None = None
         self._polling: asyncio.Task[None] | None = None
@@ -135,6 +135,11 @@ class Sessions(SessionReads):
     def running(self) -> int:
         """The number of turns that run in this process."""
         return len(self._live)
+
+    @property
+    def quota_bytes(self) -> int | None:
+        """How much each user may store."""
+        return self._rules.quota_bytes
 
     @property
     def history_bytes(self) -> int:
@@ -256,6 +261,9 @@ class Sessions(SessionReads):
         """Stop a turn; False if it is over. In another process it stops within `CANCEL_POLL_S`."""
         if isinstance(turn, Run) and not turn.is_over:
             return turn.cancel()
+        if (cancel_call := self.open_calls.get(turn.request_id)) is not None:
+            cancel_call()
+            return True
         if not await self.store.request_cancel(turn.request_id):
             return False
         if self._channel is not None:
@@ -263,8 +271,14 @@ class Sessions(SessionReads):
         return True
 
     def _cancel_from_channel(self, payload: bytes) -> None:
-        if (turn := self._live.get(payload.decode(errors="replace"))) is not None:
+        self._cancel_here(payload.decode(errors="replace"))
+
+    def _cancel_here(self, request_id: str) -> None:
+        """Cancel a turn or call, if this process runs it."""
+        if (turn := self._live.get(request_id)) is not None:
             turn.cancel()
+        elif (cancel_call := self.open_calls.get(request_id)) is not None:
+            cancel_call()
 
     async def drain(self, seconds: float) -> None:
         """Wait up to so many seconds for the turns of this process, then cancel those that still run.
@@ -319,7 +333,7 @@ class Sessions(SessionReads):
                 done += await try_each(left, self._take_over, failures)
             if not self._claims:  # a turn that is being claimed right now may be among them
                 # A beginning whose confirmation was lost leaves such a row, and so does a defect of Accord.
-                known = {*self._beginning, *self._live, *self._unwritten}
+                known = {*self._beginning, *self._live, *self._unwritten, *self.open_calls}
                 done += await try_each(
                     [turn for turn in own if turn.request_id not in known], self._take_over, failures
                 )
@@ -339,7 +353,7 @@ class Sessions(SessionReads):
             if is_queued and self._queue is not None:
                 self._queue.announce(work.agent, turn.request_id)
             return True
-        if not await self._endings.interrupt(claimed):
+        if not await self.endings.interrupt(claimed):
             return False
         if work is not None:
             self._counts.given_up += 1
@@ -488,12 +502,16 @@ class Sessions(SessionReads):
             self.store,
             log=self._log.open_turn(record, len(sent), unstored),
             new_view=partial(self.engine.new_view, record.capabilities),
-            end=partial(self._endings.end, shape, last_receipt_hash),
+            end=partial(self.endings.end, shape, last_receipt_hash),
             forget=self._forget,
             stop_unread_after_s=self._rules.stop_unread_after_s,
             sent=sent,
             may_restart=may_restart,
         )
+        self.keep_alive()
+
+    def keep_alive(self) -> None:
+        """Send heartbeats and look for cancellations as long as this process runs turns or calls."""
         self._heartbeat.start()
         if self._timer is None:
             self._poll_later()
@@ -507,7 +525,7 @@ class Sessions(SessionReads):
 
     def _is_alive(self) -> bool:
         """Whether this process has turns and its event loop runs; called by the thread that sends heartbeats."""
-        has_turns = bool(self._live or self._beginning or self._unwritten)
+        has_turns = bool(self._live or self._beginning or self._unwritten or self.open_calls)
         return has_turns and monotonic() - self._loop_ran_at < self.engine.limits.turn_s
 
     def _poll_later(self) -> None:
@@ -516,7 +534,7 @@ class Sessions(SessionReads):
 
     def _poll(self) -> None:
         self._timer = None
-        if self._live:
+        if self._live or self.open_calls:
             if self._polling is None or self._polling.done():
                 self._polling = asyncio.create_task(self._cancel_requested())
             self._poll_later()
@@ -528,8 +546,7 @@ class Sessions(SessionReads):
         except StoreError:
             return  # the next poll tries again
         for request_id in requested:
-            if (turn := self._live.get(request_id)) is not None:
-                turn.cancel()
+            self._cancel_here(request_id)
 
 
 async def _reserve(costs: RunCosts, request: ServiceRequest) -> Rejection | None:

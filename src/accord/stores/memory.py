@@ -270,9 +270,12 @@ class MemoryStore(MemorySlots):
         stored = self._sessions.get(session.session_id)
         if stored is not None and not stored.takes(session):
             raise StoreConflictError(NOT_YOURS)
-        if any(each.turn.request_id in self._turns for each in turns):
+        known = {each.turn.request_id: each.runner for each in turns if each.turn.request_id in self._turns}
+        if not all(runner and runner == self._turns[each].initial.runner for each, runner in known.items()):
             raise StoreConflictError(KNOWN_REQUEST)
         check_chain(session, turns, stored.last_hash if stored else None)
+        for each in known:
+            self._sessions[self._turns.pop(each).record.session_id].turns.remove(each)
         if stored is None:
             stored = self._sessions[session.session_id] = MemorySession(session, session.updated_at)
         else:
@@ -281,10 +284,12 @@ class MemoryStore(MemorySlots):
         for each in turns:
             turn = MemoryRun(each.turn, self._clock(), [*each.packets], each.turn.state, each.turn.ended_at)
             turn.receipt, turn.stored_bytes = each.receipt, stored_size(*each.packets)
-            size += turn.stored_bytes + stored_size(each.receipt.body)
+            size += turn.stored_bytes
             self._turns[each.turn.request_id] = turn
             stored.turns.append(each.turn.request_id)
-            stored.receipts.append(each.receipt)
+            if each.receipt is not None:
+                size += stored_size(each.receipt.body)
+                stored.receipts.append(each.receipt)
         stored.stored_bytes += size
         self._usage[session.owner] = self._usage.get(session.owner, 0) + size
 

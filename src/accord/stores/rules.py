@@ -76,6 +76,8 @@ def check_chain(session: SessionRecord, turns: Sequence[WholeRun], last_hash: st
         turn, receipt = each.turn, each.receipt
         if (turn.session_id, turn.owner) != (session.session_id, session.owner):
             raise StoreConflictError(NOT_ITS_SESSION)
+        if receipt is None:
+            continue
         if (receipt.request_id, receipt.session_id) != (turn.request_id, turn.session_id):
             raise StoreConflictError(NOT_ITS_RECEIPT)
         if receipt.previous_hash != last_hash:

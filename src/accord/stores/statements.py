@@ -22,6 +22,7 @@ from sqlalchemy import (
     bindparam,
     case,
     cast,
+    delete,
     func,
     insert,
     literal,
@@ -433,6 +434,9 @@ def _message_row(message: ChatMessage, locked: _LockedRun, ending: RunEnd) -> di
 _ADD_WHOLE_TURNS: Final = BulkInsert(
     turns, {**_TURN_VALUES, "stored_bytes": bindparam("stored_bytes", type_=BigInteger)}
 )
+_REMOVE_RUNNING: Final = PreparedStatement(
+    delete(turns).where(turns.c.request_id == bindparam("of"), IS_RUNNING, turns.c.runner == bindparam("by"))
+)
 _ADD_WHOLE_PACKETS: Final = BulkInsert(packets, values_of(packets))
 _ADD_RECEIPTS: Final = BulkInsert(receipts, values_of(receipts))
 _LOCK_SESSION: Final = PreparedStatement(
@@ -443,7 +447,7 @@ _LOCK_SESSION: Final = PreparedStatement(
 
 
 def add_turns(connection: Connection, session: SessionRecord, added: Sequence[WholeRun]) -> None:
-    """Insert turns of one session that are over, with their packets and receipts."""
+    """Insert runs of one session, those that are over with their packets and receipts."""
     texts = {
         "capabilities": _declaration_text(session.capabilities),
         "negotiated": json.dumps(session.negotiated),
@@ -455,7 +459,11 @@ def add_turns(connection: Connection, session: SessionRecord, added: Sequence[Wh
     row = _LOCK_SESSION.first(connection, {"of": session.session_id})
     receipt_count, last_hash = row or (0, None)
     check_chain(session, added, last_hash)
-    sizes = [stored_size(*each.packets, each.receipt.body) for each in added]
+    _REMOVE_RUNNING.execute_many(
+        connection, [{"of": each.turn.request_id, "by": each.runner} for each in added if each.runner]
+    )
+    ended = [each.receipt for each in added if each.receipt is not None]
+    sizes = [stored_size(*each.packets, each.receipt.body if each.receipt else "") for each in added]
     rows = [
         {**asdict(each.turn), "state": each.turn.state.value, "capabilities": None, "stored_bytes": size}
         for each, size in zip(added, sizes, strict=True)
@@ -472,9 +480,9 @@ def add_turns(connection: Connection, session: SessionRecord, added: Sequence[Wh
             for seq, body in enumerate(each.packets, start=1)
         ],
     )
-    numbered = enumerate(added, start=receipt_count + 1)
-    _ADD_RECEIPTS.execute(connection, [{**asdict(each.receipt), "position": place} for place, each in numbered])
-    stored, last = sum(sizes), added[-1].receipt.hash
-    counts = {"messages": 0, "receipts": len(added), "last_hash": last, "stored": stored}
+    numbered = enumerate(ended, start=receipt_count + 1)
+    _ADD_RECEIPTS.execute(connection, [{**asdict(each), "position": place} for place, each in numbered])
+    stored, last = sum(sizes), ended[-1].hash if ended else None
+    counts = {"messages": 0, "receipts": len(ended), "last_hash": last, "stored": stored}
     _UPDATE_SESSION.rowcount(connection, {"of": session.session_id, "at": session.updated_at, **counts})
     add_stored_bytes(connection, session.owner, stored)

@@ -31,13 +31,14 @@ def model_application(
     config = PlanConfig(emulation=emulation or EmulationConfig())
     dispatcher = Dispatcher(backends, config=config, prices=prices)
     engine, store = Engine(demo, dispatcher), MemoryStore()
+    sessions = Sessions(engine, store)
     service = Service(
-        Sessions(engine, store),
+        sessions,
         ServerConfig(port=0),
         authenticator or AllowAll(),
         NullObserver(),
         "1.0",
-        call_log=CallLog(store),
+        call_log=CallLog(sessions),
     )
     models = {each.name: each.model if isinstance(each, DescribedBackend) else None for each in backends}
 

@@ -157,8 +157,7 @@ async def gateway(folder: Path, endpoint: ModelServer) -> AsyncGenerator[Observe
     exporter, provider, keeper = InMemorySpanExporter(), TracerProvider(), LineKeeper()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     service.observer = Observers(metrics, Log(), Traces(provider))
-    assert service.call_log is not None
-    service.call_log.on_call_ended = service.observer.turn_ended
+    service.sessions.endings.on_ended = service.observer.turn_ended
     calls = ModelCallsRef(make_model_calls(loaded, engine.dispatcher, engine.clock))
     assert service.budgets is not None
     logger = logging.getLogger("accord")

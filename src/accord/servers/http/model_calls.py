@@ -187,6 +187,7 @@ class ModelApiEndpoint(ModelEndpoint):
     async def _run(self, exchange: Exchange, call: ModelCall, calls: ModelCalls, keeper: ResponseKeeper | None) -> int:
         """Answer this call; whatever happens, it is recorded."""
         is_complete, limit = False, CallLimit(self._service.sessions.engine.limits.turn_s)
+        self._log.begin(call, limit.cancel)
         try:
             request, names = call.request, calls.backends_of(call.request.model)
             await call.costs.reserve(names, request, answers=request.answers, size=call.size)
