@@ -126,7 +126,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], bytes | None]] = {
     "chat with a pipe": (("chat", "relay", *TRUSTED), b"hello\n"),
     "render": (("render", "--report"), STREAM),
     "render text": (("render", "--text"), HOSTILE.encode()),
-    "tokens list": (("tokens", "list", *TRUSTED), None),
+    "keys list": (("keys", "list", *TRUSTED), None),
     "sessions list": (("sessions", "list", "u", *TRUSTED), None),
     "receipts show": (("receipts", "show", "receipts.jsonl"), None),
     "receipts verify": (("receipts", "verify", "receipts.jsonl"), None),
@@ -134,7 +134,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], bytes | None]] = {
     "inspect": (("inspect", "--only", "handshake", "--timeout", "5", "--", *PYTHON), None),
     "proxy": (("proxy", "--mode", "adapt", "--", *PYTHON), PROMPT),
     "an error that repeats its argument": (("receipts", "show", HOSTILE), None),
-    "a usage error": (("tokens", HOSTILE), None),
+    "a usage error": (("keys", HOSTILE), None),
 }
 
 

@@ -46,12 +46,12 @@ from accord.wire.routes import ASSIST_PATH, CAPABILITIES_PATH, METRICS_PATH, PAG
 
 LOG: Final = logging.getLogger("accord.servers")
 NOT_OPEN: Final = (
-    "Without authentication, anyone who can reach {host} could use this service. Add a token with "
-    "`accord tokens add USER`, configure [server.oidc], or allow this with --insecure"
+    "Without authentication, anyone who can reach {host} could use this service. Add a key with "
+    "`accord keys add USER`, configure [server.oidc], or allow this with --insecure"
 )
-NO_TOKENS: Final = (
-    "Every request will be refused: this service requires tokens, and there are none. Add one with "
-    "`accord tokens add USER`, or allow access without tokens with `accord tokens open`"
+NO_KEYS: Final = (
+    "Every request will be refused: this service requires keys, and there are none. Add one with "
+    "`accord keys add USER`, or allow access without keys with `accord keys open`"
 )
 NEW_ID: Final = "$(uuidgen 2>/dev/null || cat /proc/sys/kernel/random/uuid)"
 """Makes a request id in a POSIX shell: macOS and BSD have the program, Linux at least the file."""
@@ -95,7 +95,7 @@ async def _serve(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         if is_open and not insecure and not is_loopback(settings.host):
             raise UsageError(NOT_OPEN.format(host=settings.host))
         if not is_open and settings.oidc is None and not await store.tokens():
-            LOG.warning(NO_TOKENS)
+            LOG.warning(NO_KEYS)
         if links.channel is not None:
             engine.dispatcher.slots.connect(links.channel)
             engine.dispatcher.refusals.connect(links.channel)
