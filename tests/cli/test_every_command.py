@@ -85,7 +85,6 @@ TABLE: dict[str, Row] = {
     "sessions delete-user": config("me", "--yes", bare=(2, "Missing argument 'owner'"), empty=(0, "no sessions yet")),
     "sessions usage": config(bare=(0, "No sessions yet"), empty=(0, "No sessions yet")),
     "sessions expire": config("--days", "1", bare=(2, "give --days, or set retention_days"), empty=(0, "no sessions yet")),
-    "top": config(bare=(2, "accord top"), empty=(2, "Give the --store of the service")),
     "trace show": Row((2, "Missing argument 'file'"), ("FILE",), empty=(0, "no messages yet"), garbage=(2, "expected a file that accord proxy --trace wrote")),
 }  # fmt: skip
 

@@ -84,7 +84,6 @@ COMMANDS: Final = {
             {"allow_interspersed_args": False},
         ),
         CommandRow("ACP tools", "trace", "trace_app", "Show a recorded ACP conversation."),
-        CommandRow("Operate a service", "top", "top_command", "Watch servers, workers, running turns and the queue."),
         CommandRow("Operate a service", "config", "config_app", "Check, show, create and trust configurations."),
         CommandRow("Operate a service", "backends", "backends_app", "Show backends and probe what they can do."),
         CommandRow("Operate a service", "keys", "keys_app", "Manage keys with models, rates and budgets; show usage."),
@@ -96,6 +95,8 @@ COMMANDS: Final = {
 
 REPLACED: Final = {
     "tokens": "`accord tokens` is now `accord keys`, for the same records: accord keys add | list | revoke | open",
+    "top": "`accord top` is gone; its figures are those of /metrics: curl http://127.0.0.1:8000/metrics (where the "
+    "service needs keys, with -H 'Authorization: Bearer KEY')",
 }
 """The names of commands of the version before, each with the sentence that it answers with."""
 
