@@ -56,7 +56,7 @@ TABLE: dict[str, Row] = {
     "worker": config("demo", empty=(2, "There is no queue to take turns from")),
     "acp": config("no.such:agent", empty=(2, "no.such")),
     "ask": Row((2, "Missing argument 'prompt'"), ("hi", "--file", "FILE"), empty=(2, "is empty; give a file"), garbage=(1, "would help: ")),
-    "proxy": Row((2, "give it after --")),
+    "proxy": Row((2, "give it after --"), ("--show", "FILE"), empty=(0, "no messages yet"), garbage=(2, "expected a file that accord proxy --log wrote")),
     "negotiate": Row((2, "--manifest FILE|MODEL or --backend NAME"), ("--manifest", "openai/gpt-4o", "--require", "./FILE")),
     "capabilities": Row((0, "image_input")),
     "inspect": Row((2, "give it after --"), ("--cwd", "FILE", "--", "true"), (2, "is not a folder"), (1, "did not answer initialize"), *[(2, "is not a folder")] * 2),
@@ -85,7 +85,6 @@ TABLE: dict[str, Row] = {
     "sessions delete-user": config("me", "--yes", bare=(2, "Missing argument 'owner'"), empty=(0, "no sessions yet")),
     "sessions usage": config(bare=(0, "No sessions yet"), empty=(0, "No sessions yet")),
     "sessions expire": config("--days", "1", bare=(2, "give --days, or set retention_days"), empty=(0, "no sessions yet")),
-    "trace show": Row((2, "Missing argument 'file'"), ("FILE",), empty=(0, "no messages yet"), garbage=(2, "expected a file that accord proxy --trace wrote")),
 }  # fmt: skip
 
 

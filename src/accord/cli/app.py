@@ -83,7 +83,6 @@ COMMANDS: Final = {
             "Enforce content rules between an editor and an agent.",
             {"allow_interspersed_args": False},
         ),
-        CommandRow("ACP tools", "trace", "trace_app", "Show a recorded ACP conversation."),
         CommandRow("Operate a service", "config", "config_app", "Check, show, create and trust configurations."),
         CommandRow("Operate a service", "backends", "backends_app", "Show backends and probe what they can do."),
         CommandRow("Operate a service", "keys", "keys_app", "Manage keys with models, rates and budgets; show usage."),
@@ -95,6 +94,7 @@ COMMANDS: Final = {
 
 REPLACED: Final = {
     "tokens": "`accord tokens` is now `accord keys`, for the same records: accord keys add | list | revoke | open",
+    "trace": "`accord trace` is gone: `accord proxy --log FILE` writes a conversation, and --show FILE prints it",
     "top": "`accord top` is gone; its figures are those of /metrics: curl http://127.0.0.1:8000/metrics (where the "
     "service needs keys, with -H 'Authorization: Bearer KEY')",
 }
