@@ -1,7 +1,7 @@
 """Measure what `accord proxy` adds: the same conversation with the same agent, direct and in each mode.
 
 The agent writes prepared bytes, so it is not the bottleneck. Rounds are interleaved and the best of each counts, since
-the machine is shared. `observe` always writes a trace; `guard` is measured with and without one.
+the machine is shared. `observe` always writes a log; `guard` is measured with and without one.
 """
 
 import json
@@ -22,7 +22,7 @@ COMMANDS: Final = {
     "direct": AGENT,
     "guard": [*PROXY, "guard", "--", *AGENT],
     "adapt": [*PROXY, "adapt", "--", *AGENT],
-    "guard, trace": [*PROXY, "guard", "--trace", "trace.jsonl", "--", *AGENT],
+    "guard, log": [*PROXY, "guard", "--log", "log.jsonl", "--", *AGENT],
     "observe": [*PROXY, "observe", "--", *AGENT],
 }
 ROUNDS: Final = 5

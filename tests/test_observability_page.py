@@ -6,14 +6,14 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from accord.ports import LinkCounts, StoredTotal
+from accord.ports import LinkCounts, StoredTotal, WaitingRuns
 from accord.servers.observability.logs import call_fields
 from accord.servers.observability.metrics import Metrics, StoreReading
 from accord.servers.observability.traces import TOKEN_ATTRIBUTES, call_attributes
 from accord.wire.receipt import OutcomeStatus, Work
 from accord.wire.session import SessionKind
+from tests.linked_channel import ChannelHub
 from tests.receipts import a_body
-from tests.servers.observability.test_status import OneProcessChannel
 from tests.servers.observability.turns import FAILED, REFUSED, a_call, an_eventful_turn, emulating, fallback
 
 PAGE = (Path(__file__).parent.parent / "docs/observability.md").read_text(encoding="utf-8")
@@ -29,8 +29,8 @@ def first_cells(heading: str) -> list[str]:
     return re.findall(r"`([^`]+)`", "".join(line.split("|")[1] for line in table.splitlines()[2:]))
 
 
-async def _one() -> int:
-    return 1
+async def _one() -> WaitingRuns:
+    return WaitingRuns(1, 2.5)
 
 
 def test_the_page_lists_every_metric_with_its_labels():
@@ -41,7 +41,7 @@ def test_the_page_lists_every_metric_with_its_labels():
     stored = StoreReading(_no_totals)
     stored.value = [StoredTotal(SessionKind.CALLS, 1, 1, datetime.now(UTC))]
     metrics.report_stored(stored)
-    metrics.report_links(OneProcessChannel(), LinkCounts(), waiting)
+    metrics.report_links(ChannelHub().channel(), LinkCounts(), waiting)
     skipped = fallback("far").model_copy(update={"skipped": True})
     for receipt in (
         *CALLS,

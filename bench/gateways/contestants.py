@@ -104,14 +104,14 @@ def launch_accord(place: Place) -> Launch:
     config, store = place.folder / "accord.toml", place.folder / "accord.db"
     config.write_text(accord_config(place, store), encoding="utf-8")
     made = subprocess.run(
-        [ACCORD, "tokens", "add", "bench", "--config", config],
+        [ACCORD, "keys", "add", "bench", "--config", config],
         check=False,
         capture_output=True,
         text=True,
         timeout=60,
     )
     if made.returncode != 0:
-        raise UnavailableError(f"`accord tokens add` failed: {made.stderr.strip()}")
+        raise UnavailableError(f"`accord keys add` failed: {made.stderr.strip()}")
     command = [ACCORD, "serve", "--config", config, "--port", str(place.port), "--log-json"]
     return Launch(command, headers={"authorization": f"Bearer {made.stdout.strip()}"})
 

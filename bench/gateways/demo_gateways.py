@@ -83,10 +83,10 @@ def launch_accord(place: Place) -> Launch:
     config = place.folder / "accord.toml"
     config.write_text(accord_config(place), encoding="utf-8")
     made = subprocess.run(
-        [ACCORD, "tokens", "add", "demo", "--config", config], check=False, capture_output=True, text=True, timeout=60
+        [ACCORD, "keys", "add", "demo", "--config", config], check=False, capture_output=True, text=True, timeout=60
     )
     if made.returncode != 0:
-        raise UnavailableError(f"`accord tokens add` failed: {made.stderr.strip()}")
+        raise UnavailableError(f"`accord keys add` failed: {made.stderr.strip()}")
     command = [ACCORD, "serve", "--config", config, "--port", str(place.port)]
     return Launch(command, headers={"authorization": f"Bearer {made.stdout.strip()}"})
 

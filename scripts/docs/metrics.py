@@ -7,7 +7,7 @@ from typing import Any, Final
 from scripts.docs.markdown import code, head, table
 
 from accord.errors import ErrorCode
-from accord.ports import Channel, LinkCounts, StoredTotal
+from accord.ports import Channel, LinkCounts, StoredTotal, WaitingRuns
 from accord.servers.observability.calls import TOKEN_COUNTS
 from accord.servers.observability.metrics import (
     MAX_KEYS,
@@ -98,7 +98,7 @@ def counted() -> Metrics:
     metrics = Metrics(version="1")
     metrics.report_backends(lambda: {"local": False})
     waiting = StoreReading(_no_turns)
-    waiting.value = 0
+    waiting.value = WaitingRuns(0, 0.0)
     stored = StoreReading(_no_totals)
     stored.value = [StoredTotal(kind, 1, 1, datetime.now(UTC)) for kind in SessionKind]
     metrics.report_stored(stored)
@@ -121,8 +121,8 @@ def counted() -> Metrics:
     return metrics
 
 
-async def _no_turns() -> int:
-    return 0
+async def _no_turns() -> WaitingRuns:
+    return WaitingRuns(0, 0.0)
 
 
 async def _no_totals() -> list[StoredTotal]:

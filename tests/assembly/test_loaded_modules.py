@@ -36,7 +36,7 @@ def test_a_service_loads_nothing_that_it_does_not_use(tmp_path: Path):
     (tmp_path / "accord.toml").write_text(CONFIG)
     accord = [sys.executable, "-X", "importtime", "-m", "accord"]
     added = subprocess.run(
-        [*accord, "tokens", "add", "ada", "--config", "accord.toml"],
+        [*accord, "keys", "add", "ada", "--config", "accord.toml"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

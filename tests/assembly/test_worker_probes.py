@@ -89,6 +89,8 @@ def test_a_worker_answers_probes_and_reports_its_queue(server: PostgresServer, t
             "accord_waiting_turns 1.0",
             "accord_channel_up 1.0",
             "accord_running_turns 0.0",
+            "accord_turn_limit 100.0",
+            "accord_queue_seconds_count 0.0",
             "accord_restarted_turns_total 0.0",
             "accord_given_up_turns_total 0.0",
             "accord_late_news_total 0.0",

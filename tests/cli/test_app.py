@@ -75,3 +75,15 @@ def test_a_folder_that_cannot_be_written_gives_one_line(tmp_path: Path):
     done = accord("schemas", str(tmp_path / "file"))
     assert done.returncode == 2
     assert done.stderr == f"accord: {tmp_path}/file: cannot be written: Not a directory\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "new"), [("tokens", "accord keys"), ("top", "/metrics"), ("trace", "accord proxy --log FILE")]
+)
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("list", "--json")])
+def test_the_old_name_of_a_command_answers_with_the_new_one_alone(name: str, new: str, arguments: tuple[str, ...]):
+    done = accord(name, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"accord: `accord {name}` ")
+    assert new in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -50,7 +50,7 @@ def test_an_agent_that_the_service_does_not_have_is_explained(tmp_path: Path):
 
 
 def test_a_token_is_read_from_the_environment_or_asked_for(tmp_path: Path):
-    added = [sys.executable, "-m", "accord", "tokens", "add", "ann", "--store", "accord.db"]
+    added = [sys.executable, "-m", "accord", "keys", "add", "ann", "--store", "accord.db"]
     done = subprocess.run(added, capture_output=True, text=True, check=True, timeout=60, cwd=tmp_path)
     token = next(word for word in done.stdout.split() if word.startswith("acc"))
     with serving(tmp_path) as address:

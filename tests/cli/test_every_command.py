@@ -51,12 +51,12 @@ def config(*arguments: str, bare: Expected | None = None, empty: Expected = IGNO
 
 
 TABLE: dict[str, Row] = {
-    "serve": config("demo", "--log-level", "error", "--port", "0", "--host", "192.0.2.1", empty=(2, "accord tokens add")),
+    "serve": config("demo", "--log-level", "error", "--port", "0", "--host", "192.0.2.1", empty=(2, "accord keys add")),
     "chat": Row(None, ("--as", "FILE"), (2, "or a file with ClientCapabilities")),
     "worker": config("demo", empty=(2, "There is no queue to take turns from")),
     "acp": config("no.such:agent", empty=(2, "no.such")),
     "ask": Row((2, "Missing argument 'prompt'"), ("hi", "--file", "FILE"), empty=(2, "is empty; give a file"), garbage=(1, "would help: ")),
-    "proxy": Row((2, "give it after --")),
+    "proxy": Row((2, "give it after --"), ("--show", "FILE"), empty=(0, "no messages yet"), garbage=(2, "expected a file that accord proxy --log wrote")),
     "negotiate": Row((2, "--manifest FILE|MODEL or --backend NAME"), ("--manifest", "openai/gpt-4o", "--require", "./FILE")),
     "capabilities": Row((0, "image_input")),
     "inspect": Row((2, "give it after --"), ("--cwd", "FILE", "--", "true"), (2, "is not a folder"), (1, "did not answer initialize"), *[(2, "is not a folder")] * 2),
@@ -76,6 +76,7 @@ TABLE: dict[str, Row] = {
     "keys set": config("k", "--budget", "5/day", bare=(2, "Missing argument 'ID'"), empty=(1, "`accord keys list` lists them")),
     "keys revoke": config("k", bare=(2, "Missing argument 'ID'"), empty=(1, "`accord keys list` lists them")),
     "keys usage": config(bare=(0, "No usage yet"), empty=(0, "No usage yet")),
+    "keys open": config(bare=(0, "No key is required"), empty=(0, "No key is required")),
     "receipts verify": Row((2, "Missing argument 'file'"), ("FILE",), empty=(3, "accord sessions receipts SESSION")),
     "receipts keygen": Row((0, "set signing_key"), ("FILE",), IGNORED, *[(2, "exists already")] * 3),
     "receipts show": Row((2, "Missing argument 'file'"), ("FILE",), empty=(0, "no receipts; ")),
@@ -84,12 +85,6 @@ TABLE: dict[str, Row] = {
     "sessions delete-user": config("me", "--yes", bare=(2, "Missing argument 'owner'"), empty=(0, "no sessions yet")),
     "sessions usage": config(bare=(0, "No sessions yet"), empty=(0, "No sessions yet")),
     "sessions expire": config("--days", "1", bare=(2, "give --days, or set retention_days"), empty=(0, "no sessions yet")),
-    "tokens add": config("me", bare=(2, "Missing argument 'user'"), empty=(0, "accord tokens revoke")),
-    "tokens list": config(bare=(0, "No tokens yet"), empty=(0, "accord tokens add USER")),
-    "tokens revoke": config("t", bare=(2, "Missing argument 'ID'"), empty=(1, "`accord tokens list` lists them")),
-    "tokens open": config(bare=(0, "No token is required"), empty=(0, "No token is required")),
-    "top": config(bare=(2, "accord top"), empty=(2, "Give the --store of the service")),
-    "trace show": Row((2, "Missing argument 'file'"), ("FILE",), empty=(0, "no messages yet"), garbage=(2, "expected a file that accord proxy --trace wrote")),
 }  # fmt: skip
 
 
@@ -211,9 +206,9 @@ def screen(arguments: str, **environ: str) -> str:
     return run_on_terminal(*arguments.split(), cwd=Path(), environ=environ).received
 
 
-@pytest.mark.parametrize("arguments", ["config check", "models gpt-4o", "tokens list", "keys list", JUDGED])
+@pytest.mark.parametrize("arguments", ["config check", "models gpt-4o", "keys list", JUDGED])
 def test_nothing_is_cut_off_at_40_columns(arguments: str):
-    accord("tokens", "add", "a-user-with-a-long-name", "--label", "the laptop in the meeting room")
+    accord("keys", "add", "a-user-with-a-long-name", "--label", "the laptop in the meeting room")
     wide, narrow = (screen(arguments, COLUMNS=width, NO_COLOR="1") for width in ("400", "40"))
     assert "…" not in narrow
     folded = "".join(NO_WORDS.sub("", narrow).split())

@@ -101,7 +101,7 @@ def complete(*words: str) -> list[str]:
         (("accord", "nego"), ["negotiate"]),
         (("accord", ""), list(COMMANDS)),
         (("accord", "--vers"), ["--version"]),
-        (("accord", "tokens", "re"), ["revoke"]),
+        (("accord", "keys", "re"), ["revoke"]),
         (("accord", "serve", "--ho"), ["--host"]),
         (("accord", "backends", "probe", "--w"), ["--write"]),
     ],

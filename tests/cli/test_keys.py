@@ -11,7 +11,7 @@ import pytest
 from accord.assembly.store import run_with_store
 from accord.config import load_config
 from accord.wire.keys import UsageRecord
-from accord.wire.session import looks_like_token, token_digest
+from accord.wire.session import TokenRecord, looks_like_token, token_digest
 from tests.cli.test_app import Done, accord
 
 TODAY = datetime.now(UTC).date()
@@ -68,13 +68,67 @@ def test_a_key_is_printed_once_and_has_the_rules_that_were_given(config: Path):
         assert token_digest(token) not in output
 
 
-def test_keys_and_tokens_are_the_same_records(config: Path):
-    accord("tokens", "add", "eve", "--config", str(config))
-    first = add(config, "ada", "--budget", "1")
-    assert [key["user"] for key in listed(config)] == ["eve", "ada"]
-    assert "rules" not in listed(config)[0]
-    tokens = json.loads(accord("tokens", "list", "--json", "--config", str(config)).stdout)
-    assert [token["token_id"] for token in tokens][1] == first
+def test_a_token_without_rules_that_an_earlier_version_stored_is_a_key(config: Path):
+    made = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+    old = TokenRecord(token_id="old", user="ada", digest=token_digest("x"), created_at=made, expires_at=made)  # noqa: S106
+    run_with_store(load_config(str(config), environ={}), lambda store: store.put_token(old), create=True)
+    (key,) = listed(config)
+    assert (key["key_id"], key["user"], key["expired"], "rules" in key) == ("old", "ada", True, False)
+    assert "expired 2026-01-31" in keys(config, "list").stdout
+    assert keys(config, "set", "old", "--budget", "5/day").stdout == "old may use 5 USD per day\n"
+    assert keys(config, "revoke", "old").stdout == "Revoked old\n"
+
+
+def test_no_secret_is_in_the_store_or_in_a_list(config: Path):
+    secret = keys(config, "add", "ada").stdout.strip()
+    kept = b"".join(path.read_bytes() for path in config.parent.glob("accord.db*"))
+    assert token_digest(secret).encode() in kept
+    assert secret.encode() not in kept
+    for arguments in (["list"], ["list", "--json"]):
+        output = keys(config, *arguments).stdout
+        assert secret not in output
+        assert token_digest(secret) not in output
+
+
+def test_a_key_is_listed_with_its_expiry(config: Path):
+    assert ", valid until 20" in keys(config, "add", "ada", "--days", "7").stderr
+    assert "of eve, valid until it is revoked" in keys(config, "add", "eve").stderr
+    first, second = listed(config)
+    assert str(first["expires_at"]) > str(first["created_at"])
+    assert "expires_at" not in second
+    assert "never" in keys(config, "list").stdout
+
+
+def test_deleting_a_user_deletes_the_keys(config: Path):
+    add(config, "ada")
+    done = accord("sessions", "delete-user", "ada", "--yes", "--config", str(config))
+    assert done.stdout == "Deleted 1 key\n"
+    assert listed(config) == []
+
+
+def test_a_memory_store_takes_no_keys(config: Path):
+    config.write_text('[store]\nkind = "memory"\n')
+    done = keys(config, "add", "ada")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "The store is memory" in done.stderr
+
+
+def test_access_is_opened_once_no_key_is_left(config: Path):
+    key_id = add(config, "ada")
+    refused = keys(config, "open")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "there are keys; revoke all of them first" in refused.stderr
+    keys(config, "revoke", key_id)
+    assert run_with_store(load_config(str(config), environ={}), lambda store: store.requires_tokens())
+    assert keys(config, "open").returncode == 0
+    assert not run_with_store(load_config(str(config), environ={}), lambda store: store.requires_tokens())
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["revoke", "t"], ["usage"]])
+def test_a_store_that_is_not_there_is_named(config: Path, arguments: list[str]):
+    done = keys(config, *arguments, "--store", "none.db")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "none.db: there is no such file" in done.stderr
 
 
 def test_the_list_says_what_a_key_may_use_and_has_spent(config: Path, monkeypatch: pytest.MonkeyPatch):
@@ -124,7 +178,7 @@ def test_revoking_a_key_keeps_its_usage(config: Path):
     use(config, UsageRecord(key_id=key_id, user="ada", backend="b", model="m", day=TODAY))
     revoked = keys(config, "revoke", key_id)
     assert revoked.stdout == f"Revoked {key_id}\n"
-    assert "accord tokens open" in revoked.stderr
+    assert "accord keys open" in revoked.stderr
     assert listed(config) == []
     assert key_id in keys(config, "usage").stdout
 
@@ -169,7 +223,9 @@ def test_no_cell_of_csv_is_a_formula(config: Path):
         (["add", "ada", "--rate", "often"], "keys add: expected KeyRules: rates.0: "),
         (["add", "ada", "--models", "a b"], "keys add: expected KeyRules: models.0: "),
         (["add", "ada", "--policy", "loose"], "keys add: expected KeyRules: policy: "),
-        (["add", ""], "keys add: expected TokenRecord: user: "),
+        (["add", ""], "keys add: expected KeyRequest: user: "),
+        (["add", "ada", "--label", "x" * 201], "keys add: expected KeyRequest: label: "),
+        (["add", "ada", "--days", "0"], "Invalid value for '--days'"),
         (["set", "k"], "keys set: nothing to change; give --models"),
         (["usage", "--since", "yesterday"], "--since yesterday: expected a day such as 2026-11-01"),
         (["usage", "--by", "week"], "Invalid value for '--by'"),

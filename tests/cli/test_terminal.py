@@ -77,8 +77,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "agent.py").write_text(AGENT)
     finding = {"severity": HOSTILE, "clause": HOSTILE, "sentence": HOSTILE}
     message = {"params": {"update": {"sessionUpdate": HOSTILE, "content": {"type": "text", "text": HOSTILE}}}}
-    entry = {"number": 1, "from": HOSTILE, "kind": "call", "method": HOSTILE, "id": HOSTILE, "fate": HOSTILE}
-    (folder / "trace.jsonl").write_text(json.dumps({**entry, "message": message, "findings": [finding]}) + "\n")
+    entry = {
+        "number": 1,
+        "from": HOSTILE,
+        "kind": "call",
+        "method": HOSTILE,
+        "id": HOSTILE,
+        "outcome": HOSTILE,
+        "time": HOSTILE,
+    }
+    (folder / "log.jsonl").write_text(json.dumps({**entry, "message": message, "findings": [finding]}) + "\n")
     asyncio.run(asyncio.wait_for(_fill(folder / "accord.toml"), 30))
     return folder
 
@@ -126,15 +134,15 @@ COMMANDS: dict[str, tuple[tuple[str, ...], bytes | None]] = {
     "chat with a pipe": (("chat", "relay", *TRUSTED), b"hello\n"),
     "render": (("render", "--report"), STREAM),
     "render text": (("render", "--text"), HOSTILE.encode()),
-    "tokens list": (("tokens", "list", *TRUSTED), None),
+    "keys list": (("keys", "list", *TRUSTED), None),
     "sessions list": (("sessions", "list", "u", *TRUSTED), None),
     "receipts show": (("receipts", "show", "receipts.jsonl"), None),
     "receipts verify": (("receipts", "verify", "receipts.jsonl"), None),
-    "trace show": (("trace", "show", "trace.jsonl"), None),
+    "proxy --show": (("proxy", "--show", "log.jsonl"), None),
     "inspect": (("inspect", "--only", "handshake", "--timeout", "5", "--", *PYTHON), None),
     "proxy": (("proxy", "--mode", "adapt", "--", *PYTHON), PROMPT),
     "an error that repeats its argument": (("receipts", "show", HOSTILE), None),
-    "a usage error": (("tokens", HOSTILE), None),
+    "a usage error": (("keys", HOSTILE), None),
 }
 
 

@@ -45,10 +45,10 @@ REFUSED = [
     ["sessions", "receipts", "s"],
     ["sessions", "expire", "--days", "1"],
     ["sessions", "delete-user", "u", "--yes"],
-    ["tokens", "list"],
-    ["tokens", "add", "ada"],
-    ["tokens", "revoke", "t"],
-    ["tokens", "open"],
+    ["keys", "list"],
+    ["keys", "add", "ada"],
+    ["keys", "revoke", "t"],
+    ["keys", "open"],
 ]
 
 

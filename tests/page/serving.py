@@ -20,9 +20,9 @@ from accord.assembly.service import make_application, make_authenticator, make_s
 from accord.assembly.store import open_store_and_backends
 from accord.config import read_config
 from accord.ports import Store
-from accord.run.keys import new_token
+from accord.run.keys import make_key
 from accord.run.model_calls import ModelCallsRef
-from accord.wire.session import TokenRecord
+from accord.wire.keys import KeyRequest
 from tests.page.browser import WAIT_MS, PageLog
 from tests.page.proxy import Proxy
 from tests.servers.transports import served
@@ -100,9 +100,9 @@ async def serve_page(
 
 
 async def add_token(store: Store) -> str:
-    """Add a token of the user "ada"; from now on the service needs one."""
-    token, made = new_token()
-    await store.put_token(TokenRecord.model_validate({"user": "ada", "created_at": datetime.now(UTC), **made}))
+    """Add a key of the user "ada"; from now on the service needs one."""
+    token, record = make_key(KeyRequest(user="ada"), datetime.now(UTC))
+    await store.put_token(record)
     return token
 
 

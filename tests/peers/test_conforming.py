@@ -61,7 +61,7 @@ def test_through_adapt_it_sends_everything_and_the_user_sees_the_notice():
 @pytest.mark.parametrize("mode", ["guard", "adapt", "observe"])
 @pytest.mark.parametrize("blocks", [[HALF], [TEXT, HALF], [HALF, IMAGE]])
 def test_half_of_a_surrogate_pair_does_not_break_the_conversation(tmp_path: Path, mode: str, blocks: list[Any]):
-    front = proxy(mode, "--trace", str(tmp_path / "trace.jsonl"))
+    front = proxy(mode, "--log", str(tmp_path / "log.jsonl"))
     received = run_client(*front, *RAW_AGENT, str(tmp_path / "received"), blocks=blocks)
     assert received["answered"] == received["again"] == {"stopReason": "end_turn"}
     if mode != "adapt" or len(blocks) == 1:

@@ -51,7 +51,7 @@ def test_undeclared_content_is_refused_with_the_exact_error(tmp_path: Path):
 
 @pytest.mark.parametrize("mode", ["guard", "observe"])
 def test_the_proxy_changes_nothing_that_is_valid(tmp_path: Path, mode: str):
-    front = (sys.executable, "-m", "accord", "proxy", "--mode", mode, "--trace", str(tmp_path / "trace.jsonl"), "--")
+    front = (sys.executable, "-m", "accord", "proxy", "--mode", mode, "--log", str(tmp_path / "log.jsonl"), "--")
     direct, proxied = run_client(tmp_path, TEXT), run_client(tmp_path, TEXT, front=front)
     assert proxied["initialized"] == direct["initialized"]
     assert proxied["answered"] == direct["answered"]

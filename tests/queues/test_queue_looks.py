@@ -39,7 +39,7 @@ def test_a_worker_with_room_for_one_runs_all_that_wait_without_another_message(
         working = worker.Worker(sessions, queue, ServerConfig(), turns=1)
         task = asyncio.create_task(working.run())
         async with asyncio.timeout(20):
-            while sum(place.runs().values()) < 4 or await store.waiting() or sessions.running:  # noqa: ASYNC110
+            while sum(place.runs().values()) < 4 or (await store.waiting()).total or sessions.running:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         working.stop()
         await task

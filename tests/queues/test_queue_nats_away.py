@@ -101,7 +101,7 @@ def test_a_turn_that_cannot_be_ended_now_does_not_keep_others_from_being_restart
             await until_away(parts)
             with pytest.raises(StoreError):
                 await sessions.recover()
-            assert await parts.store.waiting() == 1
+            assert (await parts.store.waiting()).total == 1
 
     asyncio.run(run())
 

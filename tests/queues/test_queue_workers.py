@@ -67,7 +67,7 @@ async def until_known(server: Process, made: dict[str, Any]) -> None:
 async def until_waiting(place: Place, count: int) -> None:
     store = PostgresStore(place.database)
     await store.open()
-    while await store.waiting() < count:  # noqa: ASYNC110 - of another process
+    while (await store.waiting()).total < count:  # noqa: ASYNC110 - of another process
         await asyncio.sleep(0.02)
     await store.close()
 

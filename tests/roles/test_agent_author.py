@@ -106,7 +106,7 @@ def test_the_printed_line_works_before_and_after_the_first_token(user: User):
     with user.serve() as served:
         assert '"op":"close"' in user.shell(served.curl)
         assert served.press_ctrl_c() == 0
-    token = user.accord("tokens", "add", "ada").stdout.strip()
+    token = user.accord("keys", "add", "ada").stdout.strip()
     with user.serve() as served:
         assert '"code":"unauthenticated"' in user.shell(served.curl.replace("$TOKEN", "wrong"))
         assert '"op":"close"' in user.shell(served.curl.replace("$TOKEN", token).replace("USER", "ada"))

@@ -123,7 +123,7 @@ def test_a_turn_of_the_queue_is_run_by_a_worker_and_read_through_the_server(tmp_
         assert (await whole(turn))[0].split() == TEXT.split()
         await live.task
         assert (await fleet.server.receipt(turn.request_id)).outcome.status == "done"
-        assert await fleet.store.waiting() == 0
+        assert (await fleet.store.waiting()).total == 0
         await worker.drain(0)
 
     played(tmp_path, Words(), "never", play)

@@ -12,8 +12,8 @@ from accord.run import Links, Sessions, StoredRun, followers
 from accord.run.rules import SessionRules
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
+from tests.linked_channel import ChannelHub
 from tests.run.playing import asking, engine, read_turn, within
-from tests.servers.observability.test_status import OneProcessChannel
 from tests.stores.records import a_session, a_turn
 
 
@@ -76,7 +76,7 @@ def test_news_that_does_not_come_is_counted(monkeypatch: pytest.MonkeyPatch):
 
         store = MemoryStore()
         await store.open()
-        links = Links(OneProcessChannel())
+        links = Links(ChannelHub().channel())
         runs = Sessions(engine(wait_for_reader), store)  # without a channel, it tells nobody anything
         reads = Sessions(engine(greet), store, links=links)
         live = await runs.begin(asking())

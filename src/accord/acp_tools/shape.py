@@ -9,9 +9,10 @@ because the protocol requires it to be lenient: malformed optional members, malf
 (`strict_faults`), and the results of requests (`result_faults`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, cast
+from functools import reduce
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar, cast
 
 import msgspec
 
@@ -140,6 +141,12 @@ UNSTABLE_UPDATES: Final = frozenset({"plan_update", "plan_removed", "tool_call_c
 """Kinds of updates that are in the unstable schema of version 1, or in the draft, and not in version 1."""
 
 
+_Content = TypeVar("_Content")
+_Update = TypeVar("_Update")
+
+CHUNKS: Final = ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk")
+
+
 class _TextContent(msgspec.Struct, gc=False):
     type: Literal["text"]
     text: str
@@ -165,71 +172,34 @@ class _TerminalContent(msgspec.Struct, tag_field="type", tag="terminal", gc=Fals
     terminalId: str  # noqa: N815
 
 
-class _UpdateKind(msgspec.Struct, tag_field="sessionUpdate", gc=False):
-    pass
-
-
-class _MessageChunk(_UpdateKind, tag="agent_message_chunk", gc=False):
-    content: _TextContent
-
-
-class _ThoughtChunk(_UpdateKind, tag="agent_thought_chunk", gc=False):
-    content: _TextContent
-
-
-class _UserChunk(_UpdateKind, tag="user_message_chunk", gc=False):
-    content: _TextContent
-
-
-class _ToolUpdate(_UpdateKind, tag="tool_call_update", gc=False):
+class _ToolUpdate(msgspec.Struct, Generic[_Content], tag_field="sessionUpdate", tag="tool_call_update", gc=False):
     toolCallId: str  # noqa: N815
-    content: list[_ToolContent | _DiffContent | _TerminalContent] | None = None
+    content: list[_Content] | None = None
 
 
-class _DraftMessageChunk(_MessageChunk, tag="agent_message_chunk", gc=False, kw_only=True):
-    messageId: str  # noqa: N815
-
-
-class _DraftThoughtChunk(_ThoughtChunk, tag="agent_thought_chunk", gc=False, kw_only=True):
-    messageId: str  # noqa: N815
-
-
-class _DraftUserChunk(_UserChunk, tag="user_message_chunk", gc=False, kw_only=True):
-    messageId: str  # noqa: N815
-
-
-class _DraftToolUpdate(_UpdateKind, tag="tool_call_update", gc=False):
-    toolCallId: str  # noqa: N815
-    content: list[_ToolContent | _TerminalContent] | None = None
-
-
-class _UpdateParams(msgspec.Struct, gc=False):
+class _UpdateParams(msgspec.Struct, Generic[_Update], gc=False):
     sessionId: str  # noqa: N815
-    update: _MessageChunk | _ThoughtChunk | _UserChunk | _ToolUpdate
+    update: _Update
 
 
-class _DraftUpdateParams(msgspec.Struct, gc=False):
-    sessionId: str  # noqa: N815
-    update: _DraftMessageChunk | _DraftThoughtChunk | _DraftUserChunk | _DraftToolUpdate
-
-
-class _UpdateLine(msgspec.Struct, gc=False):
+class _UpdateLine(msgspec.Struct, Generic[_Update], gc=False):
     jsonrpc: Literal["2.0"]
     method: Literal["session/update"]
-    params: _UpdateParams
+    params: _UpdateParams[_Update]
     id: msgspec.UnsetType = msgspec.UNSET
 
 
-class _DraftUpdateLine(msgspec.Struct, gc=False):
-    jsonrpc: Literal["2.0"]
-    method: Literal["session/update"]
-    params: _DraftUpdateParams
-    id: msgspec.UnsetType = msgspec.UNSET
+def _reader(tool_update: Any, **members: type) -> Callable[[bytes], object]:
+    """What reads a line with such a tool update, or a chunk of text that has these members as well."""
+    fields = [("content", _TextContent), *members.items()]
+    chunks = [msgspec.defstruct(kind, fields, tag_field="sessionUpdate", tag=kind, gc=False) for kind in CHUNKS]
+    line: Any = _UpdateLine[reduce(lambda union, chunk: union | chunk, chunks, tool_update)]
+    return msgspec.json.Decoder(line).decode
 
 
 _read_params: Final = msgspec.json.Decoder(dict[str, Any]).decode
-_read_update: Final = msgspec.json.Decoder(_UpdateLine).decode
-_read_draft_update: Final = msgspec.json.Decoder(_DraftUpdateLine).decode
+_read_update: Final = _reader(_ToolUpdate[_ToolContent | _DiffContent | _TerminalContent])
+_read_draft_update: Final = _reader(_ToolUpdate[_ToolContent | _TerminalContent], messageId=str)
 
 
 def first_unverified(lines: list[bytes], start: int, version: int) -> int:

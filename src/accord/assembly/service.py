@@ -28,16 +28,7 @@ from accord.servers.http.exchange import App
 from accord.servers.http.information import information_routes
 from accord.servers.http.model_calls import model_endpoints
 from accord.servers.http.serve import ExitDeadline, serve
-from accord.servers.observability import (
-    Log,
-    Observers,
-    ProcessRole,
-    StatusCounts,
-    StatusFacts,
-    StatusPublisher,
-    Traces,
-    Watchdog,
-)
+from accord.servers.observability import Log, Observers, Traces, Watchdog
 from accord.servers.observability.metrics import STORED_CACHED_S, Metrics, StoreReading
 from accord.servers.page.files import page_routes
 from accord.servers.service import Authenticator, Service
@@ -46,12 +37,12 @@ from accord.wire.routes import ASSIST_PATH, CAPABILITIES_PATH, METRICS_PATH, PAG
 
 LOG: Final = logging.getLogger("accord.servers")
 NOT_OPEN: Final = (
-    "Without authentication, anyone who can reach {host} could use this service. Add a token with "
-    "`accord tokens add USER`, configure [server.oidc], or allow this with --insecure"
+    "Without authentication, anyone who can reach {host} could use this service. Add a key with "
+    "`accord keys add USER`, configure [server.oidc], or allow this with --insecure"
 )
-NO_TOKENS: Final = (
-    "Every request will be refused: this service requires tokens, and there are none. Add one with "
-    "`accord tokens add USER`, or allow access without tokens with `accord tokens open`"
+NO_KEYS: Final = (
+    "Every request will be refused: this service requires keys, and there are none. Add one with "
+    "`accord keys add USER`, or allow access without keys with `accord keys open`"
 )
 NEW_ID: Final = "$(uuidgen 2>/dev/null || cat /proc/sys/kernel/random/uuid)"
 """Makes a request id in a POSIX shell: macOS and BSD have the program, Linux at least the file."""
@@ -95,15 +86,12 @@ async def _serve(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         if is_open and not insecure and not is_loopback(settings.host):
             raise UsageError(NOT_OPEN.format(host=settings.host))
         if not is_open and settings.oidc is None and not await store.tokens():
-            LOG.warning(NO_TOKENS)
+            LOG.warning(NO_KEYS)
         if links.channel is not None:
             engine.dispatcher.slots.connect(links.channel)
             engine.dispatcher.refusals.connect(links.channel)
         authenticator = make_authenticator(settings, None if insecure else store, links.channel)
-        counts = StatusCounts()
-        service, metrics = make_service(
-            loaded, settings, engine, store, authenticator, others, links=links, counts=counts
-        )
+        service, metrics = make_service(loaded, settings, engine, store, authenticator, others, links=links)
         calls = ModelCallsRef(make_model_calls(loaded, engine.dispatcher, engine.clock))
         application = make_application(loaded, service, metrics, calls, loopback_only=is_open and not insecure)
         report = (
@@ -114,8 +102,6 @@ async def _serve(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         started = partial(report, engine.agent.name, is_open=is_open)
         watchdog = Watchdog(engine.agent, stall_s=settings.stall_s, lagged=metrics.loop_lagged)
         reloader = Reloader(loaded, reread, service, calls)
-        reporter = make_reporter(loaded, links, service, counts)
-        reporter.start()
         with watchdog.watching():
             try:
                 await serve(
@@ -127,21 +113,6 @@ async def _serve(  # noqa: PLR0913, PLR0917 - the parts that are handed in
                 )
             finally:
                 await reloader.close()
-                await reporter.close()
-
-
-def make_reporter(loaded: LoadedConfig, links: Links, service: Service, counts: StatusCounts) -> StatusPublisher:
-    """Make what publishes the status of a server; one without a queue runs the turns as well."""
-    sessions, is_both = service.sessions, links.queue is None
-    facts = StatusFacts(
-        sessions.runner,
-        ProcessRole.BOTH if is_both else ProcessRole.SERVER,
-        service.version,
-        list(sessions.engines),
-        turn_limit=loaded.config.limits.concurrent_turns if is_both else None,
-        running=lambda: sessions.running,
-    )
-    return StatusPublisher(links.channel, facts, counts)
 
 
 def make_authenticator(settings: ServerConfig, tokens: Store | None, channel: Channel | None = None) -> Authenticator:
@@ -167,14 +138,10 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
     others: Mapping[str, Engine] | None = None,
     *,
     links: Links | None = None,
-    counts: StatusCounts | None = None,
 ) -> tuple[Service, Metrics]:
-    """Make what the transports share, with its observers. `others` are the engines of further agents by name.
-
-    `counts` observes what the status of this process reports.
-    """
+    """Make what the transports share, with its observers. `others` are the engines of further agents by name."""
     metrics = Metrics(version=package_version())
-    observers = Observers(metrics, Log(), Traces(), *filter(None, [counts]))
+    observers = Observers(metrics, Log(), Traces())
     turns = loaded.config.limits.concurrent_turns
     unread_s = settings.unread_grace_s if settings.unread is UnreadPolicy.STOP else None
     rules = session_rules(
@@ -195,7 +162,8 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         links=links,
         budgets=budgets,
     )
-    metrics.count_running(lambda: sessions.running)
+    is_queued = links is not None and links.queue is not None  # then workers run the turns
+    metrics.count_running(lambda: sessions.running, 0 if is_queued else turns)
     metrics.report_backends(lambda: backends_down(sessions))
     metrics.report_stored(StoreReading(store.stored, cached_s=STORED_CACHED_S))
     if links is not None:

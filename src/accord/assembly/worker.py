@@ -23,16 +23,7 @@ from accord.run import Engine, Sessions
 from accord.run.budgets import Budgets
 from accord.servers.http.probes import serving_probes
 from accord.servers.http.serve import ExitDeadline, listen_at
-from accord.servers.observability import (
-    Log,
-    Observers,
-    ProcessRole,
-    StatusCounts,
-    StatusFacts,
-    StatusPublisher,
-    Traces,
-    Watchdog,
-)
+from accord.servers.observability import Log, Observers, Traces, Watchdog
 from accord.servers.observability.metrics import Metrics
 from accord.servers.queue.worker import Worker
 from accord.servers.service import Service
@@ -76,8 +67,8 @@ async def _work(  # noqa: PLR0913, PLR0917 - the parts that are handed in
     listener: socket.socket | None,
 ) -> None:
     settings = loaded.config.server
-    counts, metrics = StatusCounts(), Metrics(version=package_version())
-    observers = Observers(metrics, Log(), Traces(), counts)
+    metrics = Metrics(version=package_version())
+    observers = Observers(metrics, Log(), Traces())
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store_and_backends(loaded, engine))
         links = await stack.enter_async_context(open_links(loaded, store, name="accord worker"))
@@ -100,11 +91,11 @@ async def _work(  # noqa: PLR0913, PLR0917 - the parts that are handed in
             links=links,
             budgets=budgets,
         )
-        metrics.count_running(lambda: sessions.running)
+        metrics.count_running(lambda: sessions.running, turns)
         metrics.report_backends(lambda: backends_down(sessions))
         report_links(metrics, links, store)
         assert links.queue is not None  # noqa: S101 - checked by `run_worker`
-        worker = Worker(sessions, links.queue, settings, turns=turns, waited=counts.waited.add)
+        worker = Worker(sessions, links.queue, settings, turns=turns, waited=metrics.turn_waited)
         # What the probes report on; it serves no client.
         service = Service(sessions, settings, make_authenticator(settings, store), observers, package_version())
         _stop_on_signal(worker, service, deadline)
@@ -113,17 +104,6 @@ async def _work(  # noqa: PLR0913, PLR0917 - the parts that are handed in
             address = await stack.enter_async_context(serving_probes(service, metrics, settings, listener))
             print(f"Probes at {address}{READY_PATH} and {address}{METRICS_PATH}", file=sys.stderr)
         stack.enter_context(Watchdog(engine.agent, stall_s=settings.stall_s, lagged=metrics.loop_lagged).watching())
-        facts = StatusFacts(
-            sessions.runner,
-            ProcessRole.WORKER,
-            service.version,
-            list(sessions.engines),
-            turn_limit=turns,
-            running=lambda: sessions.running,
-        )
-        reporter = StatusPublisher(links.channel, facts, counts)
-        reporter.start()
-        stack.push_async_callback(reporter.close)
         await worker.run()
         await worker.drain(settings.drain_s)
 

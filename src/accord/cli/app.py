@@ -18,7 +18,7 @@ import typer
 import typer.main
 from typer.core import TyperGroup
 
-from accord.errors import AccordError
+from accord.errors import AccordError, UsageError
 from accord.extras import naming_extra
 from accord.terminal import safe_streams
 from accord.version import package_version
@@ -83,17 +83,22 @@ COMMANDS: Final = {
             "Enforce content rules between an editor and an agent.",
             {"allow_interspersed_args": False},
         ),
-        CommandRow("ACP tools", "trace", "trace_app", "Show a recorded ACP conversation."),
-        CommandRow("Operate a service", "top", "top_command", "Watch servers, workers, running turns and the queue."),
         CommandRow("Operate a service", "config", "config_app", "Check, show, create and trust configurations."),
         CommandRow("Operate a service", "backends", "backends_app", "Show backends and probe what they can do."),
         CommandRow("Operate a service", "keys", "keys_app", "Manage keys with models, rates and budgets; show usage."),
-        CommandRow("Operate a service", "tokens", "tokens_app", "Manage API tokens."),
         CommandRow("Operate a service", "sessions", "sessions_app", "List, export and delete stored sessions."),
         CommandRow("Operate a service", "receipts", "receipts_app", "Verify and show receipts; make signing keys."),
         CommandRow("Operate a service", "schemas", "schemas_command", "Write JSON Schemas, OpenAPI and AsyncAPI."),
     )
 }
+
+REPLACED: Final = {
+    "tokens": "`accord tokens` is now `accord keys`, for the same records: accord keys add | list | revoke | open",
+    "trace": "`accord trace` is gone: `accord proxy --log FILE` writes a conversation, and --show FILE prints it",
+    "top": "`accord top` is gone; its figures are those of /metrics: curl http://127.0.0.1:8000/metrics (where the "
+    "service needs keys, with -H 'Authorization: Bearer KEY')",
+}
+"""The names of commands of the version before, each with the sentence that it answers with."""
 
 
 class LazyCommands(TyperGroup):
@@ -109,6 +114,8 @@ class LazyCommands(TyperGroup):
 
     def get_command(self, ctx: "Context", cmd_name: str) -> "Command | None":  # noqa: ARG002 - the signature of typer
         """Import and return a command, or None if there is none of this name."""
+        if cmd_name in REPLACED:
+            raise UsageError(REPLACED[cmd_name])
         return load_command(COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:  # noqa: ARG002 - the signature of typer

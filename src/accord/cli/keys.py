@@ -1,4 +1,7 @@
-"""`accord keys`: virtual keys, which are tokens with rules, and what was used with them."""
+"""`accord keys`: manage API keys and their rules, and show what was used with them.
+
+A key is printed once, when it is made; the store has only its hash. In the store it is a token with rules.
+"""
 
 import csv
 import json
@@ -12,17 +15,18 @@ import typer
 from accord.assembly.store import is_store_missing, run_with_store
 from accord.cli.configuration import load
 from accord.cli.options import ConfigOption, JsonOption, StoreOption, TrustOption
-from accord.cli.tokens import add_token, format_expiry, format_time, revoke_token
-from accord.config import LoadedConfig
+from accord.config import LoadedConfig, StoreKind
 from accord.console import Cell, Console, styled, styled_line
-from accord.errors import UsageError
+from accord.errors import StoreConflictError, UsageError
 from accord.files import parse_message
 from accord.ports import Store
-from accord.run.keys import change_rules, describe_key
+from accord.run.keys import change_rules, describe_key, find_key, make_key
 from accord.terminal import format_count
-from accord.wire.keys import BudgetPeriod, KeyInfo, KeyRules, UsageGroup, UsageTotal
+from accord.wire.keys import BudgetPeriod, KeyInfo, KeyRequest, KeyRules, UsageGroup, UsageTotal
 
 NO_RULE = "none"
+NONE_LEFT = "No key is left, so every request is refused. To allow access without keys: accord keys open"
+IN_MEMORY = "The store is memory, which would lose the key at once; use sqlite or postgres"
 REFERENCES = {True: "references into the provider's account", False: "no references into the provider's account"}
 COLUMNS = (
     "requests",
@@ -65,7 +69,8 @@ ReferencesOption = Annotated[
 def _keys() -> None:
     """Manage keys with models, rates and budgets; show usage.
 
-    A key is a token with rules: `accord tokens` lists the same records, and a token without rules may do everything.
+    A key without rules may do everything. Once a key was added, the service requires keys, also after the last one was
+    revoked, until `keys open`.
 
     Example:
       accord keys add ada --models gpt-* --budget 5/day
@@ -98,10 +103,17 @@ def add_command(  # noqa: PLR0913 - one flag each
     change = _read_rules(models, rate, budget, policy, "keys add")
     rules = change_rules(None, {**change, "is_admin": admin or None, "account_references": references})
     loaded = load(config, trusted=trust, store=store)
-    record = add_token(loaded, "key", {"user": user, "label": label, "rules": rules}, days)
+    request = parse_message({"user": user, "label": label, "days": days, "rules": rules}, KeyRequest, "keys add")
+    if loaded.config.store.kind is StoreKind.MEMORY:
+        raise UsageError(IN_MEMORY)
+    secret, key = make_key(request, datetime.now(UTC))
+    run_with_store(loaded, lambda store: store.put_token(key), create=True)
+    print(secret)
+    validity = f"valid until {format_time(key.expires_at)}" if key.expires_at else "valid until it is revoked"
     print(
+        f"This is key {key.token_id} of {user}, {validity}. Save it now: it is not shown again.\n"
         "Send it as `Authorization: Bearer <key>` or `x-api-key: <key>`; "
-        f"`accord keys revoke {record.token_id}` revokes it.",
+        f"`accord keys revoke {key.token_id}` revokes it.",
         file=sys.stderr,
     )
 
@@ -205,7 +217,7 @@ def set_command(  # noqa: PLR0913 - one flag each
     loaded = load(config, trusted=trust, store=store)
 
     async def replace(opened: Store) -> KeyRules | None:
-        key = next((each for each in await opened.tokens() if each.token_id == key_id), None)
+        key = await find_key(opened, key_id)
         rules = None if key is None else change_rules(key.rules, change)
         if key is None or not await opened.set_token_rules(key_id, rules):
             raise _unknown(key_id)
@@ -224,12 +236,36 @@ def revoke_command(
     """Revoke a key; its usage stays.
 
     A running service notices within seconds.
-    Without any key left, the service refuses every request until one is added, or until `accord tokens open`.
+    Without any key left, the service refuses every request until one is added, or until `accord keys open`.
 
     Example:
       accord keys revoke 3f9a1c0b77de
     """
-    revoke_token(load(config, trusted=trust, store=store), "key", key_id)
+    loaded = load(config, trusted=trust, store=store)
+    if is_store_missing(loaded) or not run_with_store(loaded, lambda store: store.revoke_token(key_id)):
+        raise _unknown(key_id)
+    print(f"Revoked {key_id}")
+    if not run_with_store(loaded, lambda store: store.tokens()):
+        print(NONE_LEFT, file=sys.stderr)
+
+
+@keys_app.command("open")
+def open_command(*, config: ConfigOption = None, trust: TrustOption = False, store: StoreOption = None) -> None:
+    """Allow access without keys, after the last one was revoked.
+
+    Once a key was added, the service requires keys; only this command changes that, at the next `accord serve`.
+
+    Example:
+      accord keys open
+    """
+    loaded = load(config, trusted=trust, store=store)
+    try:
+        if not is_store_missing(loaded):  # without a store there are no keys
+            run_with_store(loaded, lambda store: store.allow_open())
+    except StoreConflictError:
+        print("accord: there are keys; revoke all of them first (`accord keys list`)", file=sys.stderr)
+        raise typer.Exit(1) from None
+    print("No key is required from the next `accord serve` on")
 
 
 @keys_app.command("usage")
@@ -367,3 +403,16 @@ def _read_keys(loaded: LoadedConfig) -> list[KeyInfo]:
 def _unknown(key_id: str) -> typer.Exit:
     print(f"accord: there is no key {key_id}; `accord keys list` lists them", file=sys.stderr)
     return typer.Exit(1)
+
+
+def format_expiry(expires_at: datetime | None, now: datetime) -> Cell:
+    """Format when a key expires."""
+    if expires_at is None:
+        return styled("never")
+    day = format_time(expires_at)
+    return styled(f"expired {day}", "red") if now >= expires_at else styled(day)
+
+
+def format_time(moment: datetime) -> str:
+    """Format a moment to the minute."""
+    return f"{moment:%Y-%m-%d %H:%M}"

@@ -197,5 +197,6 @@ def _print_progress() -> Generator[DeletionProgress | None]:
 
 
 def _summary(erased: DeletionCounts) -> str:
-    counts = ", ".join(format_count(count, name.removesuffix("s")) for name, count in erased.dump().items() if count)
+    counted = {("keys" if name == "tokens" else name): count for name, count in erased.dump().items() if count}
+    counts = ", ".join(format_count(count, name.removesuffix("s")) for name, count in counted.items())
     return f"Deleted {counts or 'nothing'}"

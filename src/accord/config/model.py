@@ -364,7 +364,7 @@ class ServerConfig(ConfigTable, frozen=True):
     """Where the service listens, its limits and timeouts, and who may call it."""
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
-    """Address to listen on. Any but loopback needs tokens, `[server.oidc]` or `--insecure`."""
+    """Address to listen on. Any but loopback needs keys, `[server.oidc]` or `--insecure`."""
     port: Annotated[int, Strict(), Field(ge=0, le=65535)] = 8000
     """Port to listen on; 0 picks a free one."""
     workers: Count = 1
@@ -406,7 +406,7 @@ class ServerConfig(ConfigTable, frozen=True):
     turns_per_caller: Count = 100
     """How many turns each caller may run at once."""
     recheck_s: Seconds = 5.0
-    """Seconds after which a token is checked again, also on open WebSockets."""
+    """Seconds after which a key is checked again, also on open WebSockets."""
     allow_origins: list[WebOrigin] = Field(default_factory=list[str])
     """Origins of web pages that may call the service from a browser (CORS)."""
     trusted_proxies: list[Network] = Field(default_factory=list[str])

@@ -154,7 +154,7 @@ STARTER: Final = """\
 #credentials_file = "accord.creds"
 #ca_file = "ca.pem"
 
-# Where the service listens. Any host but loopback needs tokens (`accord tokens add`), [server.oidc] or --insecure.
+# Where the service listens. Any host but loopback needs keys (`accord keys add`), [server.oidc] or --insecure.
 [server]
 #host = "127.0.0.1"
 #port = 8000
@@ -187,12 +187,12 @@ STARTER: Final = """\
 #unread_grace_s = 5.0
 # Seconds without a heartbeat after which other processes on the same store end the turns of this one.
 #lease_s = 15.0
-# How many requests and WebSocket frames each caller may send: each user, or each address where there are no tokens.
+# How many requests and WebSocket frames each caller may send: each user, or each address where there are no keys.
 # If not set, these rates apply to all callers except programs on this machine. [] turns them off.
 #rates = ["50/second", "1500/minute"]
 # How many turns each caller may run at once.
 #turns_per_caller = 100
-# Seconds after which a token is checked again, also on open WebSockets.
+# Seconds after which a key is checked again, also on open WebSockets.
 #recheck_s = 5.0
 # Origins of web pages that may call the service from a browser (CORS).
 #allow_origins = ["https://app.example.com"]

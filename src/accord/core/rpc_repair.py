@@ -32,6 +32,8 @@ def has_half_bytes(line: bytes) -> bool:
 
 def replace_half_pairs(line: bytes) -> bytes:
     """Replace each half of a surrogate pair, as an escape or as bytes, by U+FFFD; the very line if there is none."""
+    if b"\\ud" not in line and b"\\uD" not in line and b"\xed" not in line:
+        return line  # as nearly every line; looking for it takes a tenth of the time
     mended: bytearray | None = None
     after = 0
     # An escaped backslash is blanked: what follows it only looks like an escape.

@@ -77,30 +77,10 @@ class ClaimedRun(msgspec.Struct, frozen=True):
     """How long ago it was put into the queue, by the storage's clock."""
 
 
-class ListedRun(msgspec.Struct, frozen=True):
-    """A running turn as operators see it. `age_s` is how long its process has it, by the storage's clock."""
-
-    request_id: str
-    owner: str
-    agent: str
-    runner: str
-    epoch: int
-    last_seq: int
-    age_s: float
-
-
-class LongestRuns(NamedTuple):
-    """How many turns run in all processes, and those that have run for the longest time."""
+class WaitingRuns(NamedTuple):
+    """How many turns wait, and for how long the first of them has waited, by the storage's clock."""
 
     total: int
-    oldest: Sequence[ListedRun]
-
-
-class QueueDepth(msgspec.Struct, frozen=True):
-    """How many turns of an agent wait, and for how long the first of them has waited, by the storage's clock."""
-
-    agent: str
-    waiting: int
     oldest_s: float
 
 
@@ -396,16 +376,8 @@ class QueueStore(Protocol):
         """
         ...
 
-    async def waiting(self) -> int:
-        """Return how many turns wait."""
-        ...
-
-    async def queue_depths(self) -> list[QueueDepth]:
-        """Return what waits for each agent that has waiting turns, by its name."""
-        ...
-
-    async def running_turns(self, *, limit: int) -> LongestRuns:
-        """Return how many turns run, in all processes, and at most `limit` of them, the oldest first."""
+    async def waiting(self) -> WaitingRuns:
+        """Return how many turns wait for a worker, and for how long."""
         ...
 
 

@@ -1,25 +1,35 @@
-"""Make keys, change their rules, and describe them: what the command line and the admin API share.
-
-A key is a token with rules; only its hash is stored.
-"""
+"""Make keys, change their rules, and describe them: what the command line and the admin API share."""
 
 import secrets
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import ValidationError
 
-from accord.ports import UsageStore
-from accord.wire.keys import MICRO, KeyInfo, KeyRules
+from accord.ports import TokenStore, UsageStore
+from accord.wire.keys import MICRO, KeyInfo, KeyRequest, KeyRules
 from accord.wire.message import invalid_message
 from accord.wire.session import PREFIX, SECRET_BYTES, TokenRecord, token_digest
 
 
-def new_token() -> tuple[str, dict[str, str]]:
-    """Return a new token, and the members of its record that come with it."""
-    token = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
-    return token, {"token_id": secrets.token_hex(6), "digest": token_digest(token)}
+def make_key(request: KeyRequest, now: datetime) -> tuple[str, TokenRecord]:
+    """Return the secret of a new key, and its record, which has only the hash of it."""
+    secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+    return secret, TokenRecord(
+        token_id=secrets.token_hex(6),
+        digest=token_digest(secret),
+        user=request.user,
+        label=request.label,
+        created_at=now,
+        expires_at=None if request.days is None else now + timedelta(days=request.days),
+        rules=request.rules,
+    )
+
+
+async def find_key(store: TokenStore, key_id: str) -> TokenRecord | None:
+    """The key of this id."""
+    return next((key for key in await store.tokens() if key.token_id == key_id), None)
 
 
 def change_rules(rules: KeyRules | None, change: Mapping[str, Any] | None) -> KeyRules | None:

@@ -22,11 +22,11 @@ from sqlalchemy import (
     update,
 )
 
-from accord.ports import ClaimedRun, ListedRun, LongestRuns, QueueDepth, QueuedWork, RunProgress, RunStart
+from accord.ports import ClaimedRun, QueuedWork, RunProgress, RunStart, WaitingRuns
 from accord.stores.liveness import is_silent
 from accord.stores.prepared import PreparedStatement, Row, database_now
 from accord.stores.rules import check_running
-from accord.stores.schema import IS_RUNNING, IS_WAITING, sessions, turns, work
+from accord.stores.schema import IS_RUNNING, IS_WAITING, turns, work
 from accord.stores.statements import TURN_COLUMNS, begin_turn, session_of, turn_record
 from accord.stores.transcripts import conversation_of, last_receipt_hash
 from accord.stores.work import add_work, agent_of, count_running, first_place
@@ -163,64 +163,17 @@ def queue_again(connection: Connection, turn: RunRecord) -> bool:
 
 
 _WAITING: Final = PreparedStatement(
-    select(func.count())
+    select(func.count(), _age(func.min(work.c.queued_at)).label("oldest"))
     .select_from(work)
     .join(turns, and_(turns.c.request_id == work.c.request_id, IS_RUNNING))
     .where(IS_WAITING)
 )
 
 
-def waiting(connection: Connection) -> int:
-    """How many turns wait for a worker."""
+def waiting(connection: Connection) -> WaitingRuns:
+    """How many turns wait for a worker, and for how long."""
     row = _WAITING.first(connection, {})
-    return 0 if row is None else row[0]
-
-
-_DEPTHS: Final = PreparedStatement(
-    select(work.c.agent, func.count(), _age(func.min(work.c.queued_at)).label("oldest"))
-    .join_from(work, turns, and_(turns.c.request_id == work.c.request_id, IS_RUNNING))
-    .where(IS_WAITING)
-    .group_by(work.c.agent)
-    .order_by(work.c.agent)
-)
-
-
-def queue_depths(connection: Connection) -> list[QueueDepth]:
-    """What waits for each agent."""
-    rows = _DEPTHS.rows(connection, {})
-    return [QueueDepth(agent, count, max(0, oldest) / _MICROSECONDS) for agent, count, oldest in rows]
-
-
-# A waiting turn belongs to no process.
-_IS_RUN: Final = and_(IS_RUNNING, turns.c.runner != "")
-_COUNT_RUN: Final = PreparedStatement(select(func.count()).select_from(turns).where(_IS_RUN))
-_OLDEST_RUN: Final = PreparedStatement(
-    select(
-        turns.c.request_id,
-        turns.c.owner,
-        func.coalesce(work.c.agent, sessions.c.agent),
-        turns.c.runner,
-        turns.c.epoch,
-        turns.c.last_seq,
-        _age(turns.c.leased_at).label("age"),
-    )
-    .join_from(turns, sessions, turns.c.session_id == sessions.c.session_id)
-    .join(work, work.c.request_id == turns.c.request_id, isouter=True)
-    .where(_IS_RUN)
-    .order_by(turns.c.leased_at, turns.c.request_id)
-    .limit(bindparam("most", type_=Integer))
-)
-
-
-def running_turns(connection: Connection, limit: int) -> LongestRuns:
-    """How many turns run in all processes, and the oldest of them."""
-    count = _COUNT_RUN.first(connection, {})
-    rows = _OLDEST_RUN.rows(connection, {"most": limit})
-    listed = [
-        ListedRun(request_id, owner, agent, runner, epoch, last_seq, max(0, age) / _MICROSECONDS)
-        for request_id, owner, agent, runner, epoch, last_seq, age in rows
-    ]
-    return LongestRuns(0 if count is None else count[0], listed)
+    return WaitingRuns(0, 0.0) if row is None else WaitingRuns(row[0], max(0, row[1] or 0) / _MICROSECONDS)
 
 
 def turn_states(connection: Connection, request_ids: Sequence[str]) -> dict[str, RunProgress]:

@@ -18,9 +18,7 @@ from accord.ports import (
     ClaimedRun,
     DeletionProgress,
     Heartbeat,
-    LongestRuns,
     PacketBatch,
-    QueueDepth,
     QueuedWork,
     RunEnd,
     RunProgress,
@@ -28,6 +26,7 @@ from accord.ports import (
     SessionRuns,
     SlotRecord,
     StoredTotal,
+    WaitingRuns,
     WholeRun,
 )
 from accord.stores import erase, liveness, queue, slots, statements, tokens, transcripts, usage
@@ -139,17 +138,9 @@ class SqlStore(ABC):
         """Put a turn back to the front of the queue."""
         return await self.write(queue.queue_again, turn)
 
-    async def waiting(self) -> int:
-        """How many turns wait for a worker."""
+    async def waiting(self) -> WaitingRuns:
+        """How many turns wait for a worker, and for how long."""
         return await self.read(queue.waiting)
-
-    async def queue_depths(self) -> list[QueueDepth]:
-        """What waits for each agent."""
-        return await self.read(queue.queue_depths)
-
-    async def running_turns(self, *, limit: int) -> LongestRuns:
-        """How many turns run, and the oldest of them."""
-        return await self.read(queue.running_turns, limit)
 
     async def running(self, runner: str) -> list[RunRecord]:
         """The running turns of one process."""

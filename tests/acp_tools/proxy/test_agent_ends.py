@@ -30,8 +30,8 @@ def errors_in(lines: list[bytes]) -> list[tuple[object, str]]:
 
 @pytest.mark.parametrize("mode", ["guard", "adapt"])
 def test_requests_of_an_agent_that_is_killed_get_errors_after_everything_that_it_wrote(tmp_path: Path, mode: str):
-    trace = tmp_path / "trace.jsonl"
-    with Conversation(tmp_path, *proxy(mode, "--trace", str(trace))) as conversation:
+    log = tmp_path / "log.jsonl"
+    with Conversation(tmp_path, *proxy(mode, "--log", str(log))) as conversation:
         conversation.call(hello())
         conversation.send(line("first", "test/never", {}), prompt(2, TEXT), line(3, "test/die", {}), prompt(4, TEXT))
         update, answer, *rest = conversation.rest()
@@ -41,9 +41,9 @@ def test_requests_of_an_agent_that_is_killed_get_errors_after_everything_that_it
         assert errors_in(rest) == [("first", sentence), (3, sentence), (4, sentence)]
         assert conversation.process.wait(30) == 128 + signal.SIGKILL
         assert conversation.stderr().splitlines()[-1] == "accord: the agent was ended by SIGKILL"
-    entries = [json.loads(entry) for entry in trace.read_text().splitlines()]
-    assert [(entry["from"], entry["kind"], entry["fate"]) for entry in entries[-3:]] == [
-        ("accord", "failure", "to editor")
+    entries = [json.loads(entry) for entry in log.read_text().splitlines()]
+    assert [(entry["from"], entry["to"], entry["kind"]) for entry in entries[-3:]] == [
+        ("accord", "editor", "failure")
     ] * 3
 
 

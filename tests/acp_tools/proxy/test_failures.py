@@ -93,7 +93,7 @@ def test_two_conversations_with_garbage_batches_and_oversized_lines(tmp_path: Pa
         agent = child_of(guarded)
         assert guarded.end() == 0
         assert not is_running(agent)
-    entries = [json.loads(entry) for entry in (tmp_path / "accord-trace.jsonl").read_text().splitlines()]
+    entries = [json.loads(entry) for entry in (tmp_path / "accord-proxy.jsonl").read_text().splitlines()]
     assert {entry["kind"] for entry in entries} >= {"call", "answer", "batch", "broken", "notice"}
 
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.acp_tools.proxy.guard import RPC, Guard, Mode
+from accord.acp_tools.proxy.guard import RPC, Guard, Mode, Severity, Side
 from accord.acp_tools.proxy.pump import BlockSplitter
-from accord.acp_tools.trace.entries import Severity, Side
 from accord.core.output.agent_work import ALLOW_OR_REJECT, build_permission_request
 from accord.core.prompt import ContentValidator
 from accord.core.rpc import request_line

@@ -15,10 +15,11 @@ from accord.acp_tools.proxy.guard import (
     SHAPE,
     Guard,
     Mode,
+    Severity,
+    Side,
 )
 from accord.acp_tools.proxy.pending import MAX_PENDING, PendingCall, PendingCalls
 from accord.acp_tools.shape import BEFORE_HANDSHAKE, read_handshake
-from accord.acp_tools.trace.entries import ProxyFinding, Severity, Side
 from accord.core.prompt import ContentValidator
 from tests.acp_tools.proxy.test_guard import IMAGE, TEXT, guard_after_handshake, line, prompt
 
@@ -280,8 +281,3 @@ def test_requests_without_an_answer_get_an_error_with_their_own_ids_except_in_ob
     expected = [{"jsonrpc": "2.0", "id": call_id, "error": error} for call_id in ("x", None, 2**70)]
     assert errors == ([] if mode is Mode.OBSERVE else expected)
     assert guard.fail_pending("It is gone") == b""
-
-
-def test_a_finding_is_dumped_without_the_message_it_belongs_to():
-    finding = ProxyFinding(1, Side.AGENT, Severity.ERROR, "clause", "sentence")
-    assert finding.dump() == {"severity": "error", "clause": "clause", "sentence": "sentence"}

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from accord.acp_tools.proxy.guard import HALF_PAIR, RPC, SHAPE, Mode
-from accord.acp_tools.trace.entries import ProxyFinding, Severity, Side
+from accord.acp_tools.proxy.guard import HALF_PAIR, RPC, SHAPE, Mode, ProxyFinding, Severity, Side
 from tests.acp_tools.proxy.test_guard import IMAGE, TEXT, guard_after_handshake, line, prompt
 
 HALF = {"type": "text", "text": "a smile: \ud83d"}

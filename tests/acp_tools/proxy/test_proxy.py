@@ -1,6 +1,7 @@
 """`accord proxy` between real processes: what passes is unchanged, what is refused never arrives."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tests.acp_tools.proxy.conversation import Conversation, hello, prompt, proxy
+from tests.cli.test_app import accord
 
 TEXT = {"type": "text", "text": "Hello"}
 IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
@@ -21,7 +23,7 @@ def test_a_proxied_conversation_equals_the_direct_one_byte_for_byte(tmp_path: Pa
     sent_lines = [HELLO, *unusual, prompt(7, TEXT), prompt("x", {"type": "text", "text": "y" * 2_000_000})]
     received: list[bytes] = []
     seen: list[bytes] = []
-    for front in ((), proxy(mode, "--trace", str(tmp_path / "trace.jsonl"))):
+    for front in ((), proxy(mode, "--log", str(tmp_path / "log.jsonl"))):
         with Conversation(tmp_path, *front) as conversation:
             conversation.send(*sent_lines)
             received.append(b"".join(conversation.receive() for _ in range(len(sent_lines) + 1)))
@@ -54,9 +56,9 @@ def test_adapt_saves_the_image_sends_a_link_and_tells_the_user(tmp_path: Path):
 
 
 @pytest.mark.parametrize("behaviour", ["echo", "pieces"])
-@pytest.mark.parametrize("trace", [False, True])
-def test_adapt_declares_images_in_each_answer_to_initialize(tmp_path: Path, behaviour: str, trace: bool):
-    more = ("--trace", "trace.jsonl") if trace else ()
+@pytest.mark.parametrize("log", [False, True])
+def test_adapt_declares_images_in_each_answer_to_initialize(tmp_path: Path, behaviour: str, log: bool):
+    more = ("--log", "log.jsonl") if log else ()
     with Conversation(tmp_path, *proxy("adapt", *more), behaviour=behaviour) as conversation:
         answer, again = (conversation.call(HELLO)[0] for _ in range(2))
         assert answer == again
@@ -67,12 +69,12 @@ def test_adapt_declares_images_in_each_answer_to_initialize(tmp_path: Path, beha
         assert draft["capabilities"]["session"]["prompt"]["image"] == {}
         assert b"saved and sent as a link" in conversation.call(prompt(3, IMAGE))[0]
         assert conversation.end() == 0
-    if trace:
-        entries = [json.loads(entry) for entry in (tmp_path / "trace.jsonl").read_text().splitlines()]
+    if log:
+        entries = [json.loads(entry) for entry in (tmp_path / "log.jsonl").read_text().splitlines()]
         (_, original, sent, *_) = entries
-        assert (original["from"], original["fate"]) == ("agent", "adapted")
+        assert (original["from"], original["outcome"]) == ("agent", "adapted")
         assert original["message"]["result"] == {"protocolVersion": 1, "agentCapabilities": {}}
-        assert (sent["from"], sent["fate"], sent["number"]) == ("accord", "to editor", original["number"])
+        assert (sent["from"], sent["to"], sent["number"]) == ("accord", "editor", original["number"])
         assert sent["message"] == json.loads(answer)
         assert [finding["severity"] for finding in original["findings"]] == ["info"]
 
@@ -109,8 +111,8 @@ def test_an_image_that_cannot_be_saved_is_described_and_the_trace_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    trace = tmp_path / "trace.jsonl"
-    with Conversation(tmp_path, *proxy("adapt", "--trace", str(trace))) as conversation:
+    log = tmp_path / "log.jsonl"
+    with Conversation(tmp_path, *proxy("adapt", "--log", str(log))) as conversation:
         conversation.call(HELLO)
         (folder,) = (path for path in tmp_path.glob("accord-*") if path.is_dir())
         folder.rmdir()
@@ -124,8 +126,8 @@ def test_an_image_that_cannot_be_saved_is_described_and_the_trace_says_so(
         assert sent == [TEXT, {"type": "text", "text": "[image: a cat]"}]
         assert conversation.end() == 0
         assert "described: an image was sent as its description" in conversation.stderr()
-    assert "described: an image" in trace.read_text()
-    assert "was saved" not in trace.read_text()
+    assert "described: an image" in log.read_text()
+    assert "was saved" not in log.read_text()
 
 
 def test_the_proxy_exits_with_the_status_of_the_agent(tmp_path: Path):
@@ -150,23 +152,29 @@ def test_a_wrong_command_line_gets_one_sentence(arguments: list[str], status: in
     assert (done.returncode, sentence in done.stderr) == (status, True), done.stderr
 
 
-def test_a_trace_is_shown_and_drawn(tmp_path: Path):
-    trace = tmp_path / "trace.jsonl"
-    with Conversation(tmp_path, *proxy("guard", "--trace", str(trace))) as conversation:
+def test_a_log_is_shown(tmp_path: Path):
+    log = tmp_path / "log.jsonl"
+    with Conversation(tmp_path, *proxy("guard", "--log", str(log))) as conversation:
         conversation.call(HELLO)
         conversation.call(prompt(3, IMAGE))
         conversation.end()
-    with trace.open("ab") as file:
+    with log.open("ab") as file:
         file.write(b'{"cut off')
-    show = [sys.executable, "-m", "accord", "trace", "show", str(trace)]
-    done = subprocess.run(show, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "session/prompt" in done.stdout
-    assert "image" in done.stdout
-    page = tmp_path / "trace.html"
-    done = subprocess.run([*show, "--html", str(page)], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "<script" not in page.read_text()
-    assert "session/prompt" in page.read_text()
-    done = subprocess.run([*show[:-1], "none.jsonl"], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
+    done = accord("proxy", "--show", str(log))
+    assert (done.returncode, done.stderr) == (0, f"accord: {log}: line 5 is no entry of a log, or was cut off\n")
+    first, _, refused, finding, error = done.stdout.splitlines()
+    assert re.fullmatch(r"1 2\S+T\S+ editor → agent  initialize #0 .*", first)
+    assert re.search(r'editor → agent  session/prompt #3 \[\{"type": "image".*  refused$', refused)
+    assert finding.startswith("  error: Block 0: Invalid content type: agent does not support image content (")
+    assert re.search(r"^3 \S+ accord → editor  failure #3 .*  sent$", error.replace("2 2", "3 2", 1))
+
+
+@pytest.mark.parametrize("old", [("--trace", "a.jsonl"), ("--trace=a.jsonl",), ("--full",)])
+def test_the_options_of_before_answer_with_the_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: tuple[str, ...]
+):
+    monkeypatch.chdir(tmp_path)
+    done = accord("proxy", *old, "--", "no-such-agent")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("accord: --trace and --full are now --log FILE")
+    assert [*tmp_path.iterdir()] == []

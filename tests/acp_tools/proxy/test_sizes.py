@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from accord.acp_tools.proxy.guard import IDS, RPC, Guard, Mode, ProxyLimits
-from accord.acp_tools.trace.entries import Severity, Side
+from accord.acp_tools.proxy.guard import IDS, RPC, Guard, Mode, ProxyLimits, Severity, Side
 from accord.core.prompt import ContentLimits
 from accord.core.sizes import MAX_VALUES
 from tests.acp_tools.proxy.test_guard import TEXT, guard_after_handshake, line, prompt

@@ -24,14 +24,14 @@ TEXT = {"type": "text", "text": "Hello"}
 
 
 @pytest.fixture(scope="module")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("vectors") / "trace.jsonl"
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("vectors") / "log.jsonl"
 
 
 @pytest.fixture(scope="module")
-def editor(trace: Path) -> Iterator[Editor]:
+def editor(log: Path) -> Iterator[Editor]:
     agent = [sys.executable, "-S", str(AGENT)]
-    command = [sys.executable, "-m", "accord", "proxy", "--trace", str(trace), "--", *agent]
+    command = [sys.executable, "-m", "accord", "proxy", "--log", str(log), "--", *agent]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ
     )
@@ -76,16 +76,16 @@ def updates_of(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("row", SENT, ids=lambda row: row["id"])
 def test_decision_18_updates_of_a_foreign_agent_pass_and_only_their_shape_is_a_finding(
-    editor: Editor, trace: Path, row: dict[str, Any]
+    editor: Editor, log: Path, row: dict[str, Any]
 ):
     """The declaration is about prompts: audio from the agent is no fault, an image without data is."""
     initialize(editor, row)
     updates = updates_of(row)
-    seen = len(trace.read_text().splitlines())
+    seen = len(log.read_text().splitlines())
     _, messages = editor.call("session/prompt", sessionId="s", prompt=[TEXT], _meta={"updates": updates})
     assert [frame["params"]["update"] for frame in messages] == updates
-    initialize(editor, row)  # after its answer, everything before it is in the trace
-    entries = [json.loads(line) for line in trace.read_text().splitlines()[seen:]]
+    initialize(editor, row)  # after its answer, everything before it is in the log
+    entries = [json.loads(line) for line in log.read_text().splitlines()[seen:]]
     found = [entry["findings"] for entry in entries if entry.get("method") == "session/update"]
     is_malformed = row["response"] is not None and "error" in row["response"]["data"]
     assert len(found) == len(updates)

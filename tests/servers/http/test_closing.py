@@ -29,7 +29,7 @@ async def until_status(served: ServedProcess, expected: int, token: str = "") ->
 
 async def tokens(served: ServedProcess, *arguments: str) -> str:
     config = str(served.folder / "accord.toml")
-    done = await asyncio.to_thread(accord, "tokens", *arguments, "--config", config)
+    done = await asyncio.to_thread(accord, "keys", *arguments, "--config", config)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -47,7 +47,7 @@ def test_a_token_closes_an_open_service_and_only_a_command_opens_it_again(tmp_pa
             assert await status(served) == 401
         async with accord_serve(tmp_path, config=CONFIG) as served:
             assert await status(served) == 401
-            await served.until_logged("requires tokens, and there are none")
+            await served.until_logged("requires keys, and there are none")
             await tokens(served, "open")
         async with accord_serve(tmp_path, config=CONFIG) as served:
             assert await status(served) == 200

@@ -154,7 +154,7 @@ def make_test_service(*backends: Backend, agent: Any = demo) -> ServiceUnderTest
     clock, store, metrics = HandClock(), MemoryStore(), Metrics(version="1.2.3")
     watch = Observers(metrics)
     sessions = Sessions(Engine(agent, Dispatcher(backends), clock=clock), store, on_turn_ended=watch.turn_ended)
-    metrics.count_running(lambda: sessions.running)
+    metrics.count_running(lambda: sessions.running, 0)
     return ServiceUnderTest(Service(sessions, ServerConfig(), AllowAll(), watch, "1.2.3"), metrics, clock, store)
 
 

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from accord.errors import ErrorCode, StoreError
-from accord.ports import LinkCounts
+from accord.ports import LinkCounts, WaitingRuns
 from accord.servers.observability.metrics import (
     MAX_UNKNOWN,
     OTHER,
@@ -16,13 +16,23 @@ from accord.servers.observability.metrics import (
     StoreReading,
 )
 from accord.wire.receipt import Fallback, Timings, Work
+from tests.linked_channel import ChannelHub
 from tests.receipts import a_body
-from tests.servers.observability.test_status import Clock, OneProcessChannel
 from tests.servers.observability.turns import CANCELLED, FAILED, REFUSED, an_eventful_turn, backend, emulating
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, labels)
+
+
+class Clock:
+    """A clock that tests move."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 @pytest.fixture
@@ -114,8 +124,8 @@ def test_streams_are_counted_while_they_are_read(metrics: Metrics):
 
 def test_running_turns_are_counted_when_metrics_are_read(metrics: Metrics):
     running = [1, 2]
-    metrics.count_running(lambda: len(running))
-    assert value(metrics, "accord_running_turns") == 2
+    metrics.count_running(lambda: len(running), 7)
+    assert (value(metrics, "accord_running_turns"), value(metrics, "accord_turn_limit")) == (2, 7)
     running.clear()
     assert value(metrics, "accord_running_turns") == 0
 
@@ -137,19 +147,20 @@ def test_two_services_do_not_share_their_numbers(metrics: Metrics):
 def test_the_queue_is_read_at_most_every_few_seconds_and_missing_while_it_cannot_be_read(metrics: Metrics):
     clock, found, reads = Clock(), [3], list[int]()
 
-    async def read() -> int:
+    async def read() -> WaitingRuns:
         reads.append(1)
         if not found:
             raise StoreError("away")
-        return found[0]
+        return WaitingRuns(found[0], 0.5)
 
-    counts, channel = LinkCounts(), OneProcessChannel()
+    counts, channel = LinkCounts(), ChannelHub().channel()
     metrics.report_links(channel, counts, StoreReading(read, clock))
     assert value(metrics, "accord_waiting_turns") is None
     for seconds, expected, times in ((0.0, 3, 1), (WAITING_CACHED_S - 1, 3, 1), (1.0, 5, 2)):
         clock.now += seconds
         asyncio.run(metrics.refresh())
         assert (value(metrics, "accord_waiting_turns"), len(reads)) == (expected, times)
+        assert value(metrics, "accord_oldest_waiting_seconds") == 0.5
         found[0] = 5
     found.clear()
     clock.now += WAITING_CACHED_S

@@ -13,7 +13,7 @@ other message passes unchanged. What the agent sends always passes; it is checke
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, assert_never
@@ -31,7 +31,6 @@ from accord.acp_tools.shape import (
     read_handshake,
     shape_faults,
 )
-from accord.acp_tools.trace.entries import ProxyFinding, Severity, Side
 from accord.core.prompt import EVERY_TYPE, ContentLimits, ContentValidator, Verdict
 from accord.core.rpc import (
     MAX_LINE_BYTES,
@@ -72,6 +71,33 @@ class Mode(StrEnum):
     GUARD = "guard"
     ADAPT = "adapt"
     OBSERVE = "observe"
+
+
+class Side(StrEnum):
+    """The sender of a message; `accord` for messages of the proxy itself."""
+
+    EDITOR = "editor"
+    AGENT = "agent"
+    ACCORD = "accord"
+
+
+class Severity(StrEnum):
+    """How much a finding matters: a record of what was done, something unusual, a broken contract."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyFinding:
+    """One finding: the number and side of its message, the clause, and a sentence without content of the message."""
+
+    number: int
+    side: Side
+    severity: Severity
+    clause: str
+    sentence: str
 
 
 UNLIMITED: Final = ContentLimits(sys.maxsize, sys.maxsize, sys.maxsize)
@@ -115,22 +141,6 @@ class CheckedBlock:
 
     findings: list[ProxyFinding]
     rewritten: Mapping[int, bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedLines:
-    """Lines of the agent with their findings; `number` is that of the first line, and `index` its place in the block.
-
-    Plain lines are valid updates without findings; any other line comes alone, with the line to send instead if it was
-    rewritten.
-    """
-
-    number: int
-    index: int
-    lines: list[bytes]
-    is_plain: bool = False
-    findings: tuple[ProxyFinding, ...] = ()
-    rewritten: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,34 +195,20 @@ class Guard:
 
     def check_agent(self, lines: list[bytes]) -> CheckedBlock:
         """Check these lines of the agent, given without their line ends."""
-        self._side, self._findings = Side.AGENT, []
+        findings: list[ProxyFinding] = []
         rewritten: dict[int, bytes] = {}
         start = 0
         while (index := first_unverified(lines, start, self.handshake.version)) < len(lines):
             self.number += index - start
             if lines[index].strip():
                 self.number += 1
+                self._side, self._findings = Side.AGENT, []
                 if changed := self._check_agent_line(lines[index]):
                     rewritten[index] = changed
+                findings += self._findings
             start = index + 1
         self.number += index - start
-        return CheckedBlock(self._findings, rewritten)
-
-    def check_agent_by_line(self, lines: list[bytes]) -> Iterator[CheckedLines]:
-        """The same as `check_agent`, with the lines that the findings belong to, for a trace."""
-        start = 0
-        while start < len(lines):
-            index = first_unverified(lines, start, self.handshake.version)
-            if index > start:
-                yield CheckedLines(self.number + 1, start, lines[start:index], is_plain=True)
-                self.number += index - start
-            if index < len(lines) and lines[index].strip():
-                self.number += 1
-                self._side, self._findings = Side.AGENT, []
-                changed = self._check_agent_line(lines[index])
-                found = tuple(self._findings)
-                yield CheckedLines(self.number, index, [lines[index]], findings=found, rewritten=changed)
-            start = index + 1
+        return CheckedBlock(findings, rewritten)
 
     def decide_oversized(self, side: Side, beginning: bytes) -> LineDecision:
         """What to do with a line that is too long to be parsed: refuse it if it may be a prompt, else pass it.
@@ -258,7 +254,7 @@ class Guard:
             self._findings.append(ProxyFinding(self.number, self._side, severity, clause, sentence))
 
     def _decide_batch(self, line: bytes) -> LineDecision:
-        if (readable := _readable(line)) != line:
+        if (readable := replace_half_pairs(line)) != line:
             self._add_finding(Severity.WARNING, RPC, HALF_PAIR)
             decision = self._decide_batch(readable)
             return LineDecision(line) if decision.forward == readable else decision
@@ -276,7 +272,7 @@ class Guard:
         return _combine(decisions, is_batch=True)
 
     def _decide_message(self, message: bytes) -> _MessageDecision:
-        if (readable := _readable(message)) != message:
+        if (readable := replace_half_pairs(message)) != message:
             # Decided with the readable copy. What is not changed passes as it came.
             self._add_finding(Severity.WARNING, RPC, HALF_PAIR)
             decision = self._decide_message(readable)
@@ -375,7 +371,7 @@ class Guard:
 
     def _check_agent_line(self, line: bytes) -> bytes:
         """Check this line; returns the line to send instead, or nothing."""
-        if (readable := _readable(line)) != line:
+        if (readable := replace_half_pairs(line)) != line:
             self._add_finding(Severity.WARNING, RPC, HALF_PAIR)
             return self._check_agent_line(readable)
         frames = read_frames(line, batches=True, max_values=self.limits.max_values)
@@ -441,13 +437,6 @@ def _replace_results(line: bytes, results: Mapping[int, bytes]) -> bytes:
     for index, result in results.items():
         messages[index] = msgspec.Raw(_write({**_read_members(messages[index]), "result": msgspec.Raw(result)}))
     return (_write(messages) if is_batch else bytes(messages[0])) + line[len(line.rstrip()) :]
-
-
-def _readable(line: bytes) -> bytes:
-    """The line without halves of surrogate pairs, which are looked for only where one can be."""
-    if b"\\ud" in line or b"\\uD" in line or b"\xed" in line:
-        return replace_half_pairs(line)
-    return line
 
 
 def _combine(decisions: list[_MessageDecision], *, is_batch: bool = False) -> LineDecision:

@@ -10,15 +10,14 @@ When the agent ends, every request of the editor that it has not answered gets a
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from accord.acp_tools.proxy.guard import Guard, LineDecision
-from accord.acp_tools.trace.entries import ProxyFinding, Side
-from accord.acp_tools.trace.writer import NoTrace, Trace
+from accord.acp_tools.proxy.guard import CheckedBlock, Guard, LineDecision, ProxyFinding, Side
+from accord.acp_tools.proxy.log import ProxyLog
 from accord.core.rpc import MAX_LINE_BYTES
 from accord.stdio import Peer, Sink
 
@@ -34,8 +33,8 @@ IDLE_S: Final = 0.05
 KILL_S: Final = 0.3
 """The same for an agent that has ignored a signal already."""
 SIGNALLED: Final = 128
-RECORDED_BYTES: Final = 200
-"""How much of an oversized line is recorded in the trace."""
+LOGGED_BYTES: Final = 200
+"""How much of an oversized line is logged."""
 DISCONNECTED: Final = (ConnectionError, BrokenPipeError, OSError)
 
 Report = Callable[[Iterable[ProxyFinding]], None]
@@ -121,14 +120,14 @@ class Proxy:
         peer: Peer,
         guard: Guard,
         *,
-        trace: Trace | None = None,
+        log: ProxyLog | None = None,
         report: Report = lambda _: None,
     ) -> None:
         self._reader: Final = reader
         self._sink: Final[EditorSink] = sink
         self._peer: Final = peer
         self._guard: Final = guard
-        self._trace: Final[Trace] = trace or NoTrace()
+        self._log: Final = log
         self._report: Final = report
         self._is_mid_line = False
         self._delayed: list[bytes] = []
@@ -185,7 +184,7 @@ class Proxy:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._trace.flush()
+            self._flush_log()
         return ending
 
     async def _drain_agent(self, from_agent: "asyncio.Task[None]", stopped: "asyncio.Task[bool]") -> None:
@@ -216,8 +215,13 @@ class Proxy:
 
     def _fail_pending(self) -> None:
         for line in self._guard.fail_pending(self._ending).splitlines(keepends=True):
-            self._trace.add(self._guard.number, Side.ACCORD, line, fate="to editor")
+            if self._log is not None:
+                self._log.add(self._guard.number, Side.ACCORD, line, to=Side.EDITOR)
             self._send_to_editor(line)
+
+    def _flush_log(self) -> None:
+        if self._log is not None:
+            self._log.flush()
 
     def _write_delayed(self) -> None:
         if self._delayed:
@@ -258,7 +262,7 @@ class Proxy:
             self._send_to_agent(b"".join(forwarded))
         if self._ending:
             self._fail_pending()
-        self._trace.flush()
+        self._flush_log()
         try:
             await self._peer.stdin.drain()
         except DISCONNECTED:
@@ -276,81 +280,59 @@ class Proxy:
         except OSError:
             decision = decision.if_not_saved or decision
             self._guard.forget_refused(decision.reply)
-        if self._trace.wants_lines and line.strip():
-            self._record(decision, line)
-        if decision.findings:
-            self._report(decision.findings)
+        self._record(Side.EDITOR, line, decision)
         if decision.reply:
             self._send_to_editor(decision.reply)
         return decision.forward
 
-    def _record(self, decision: LineDecision, line: bytes) -> None:
-        number = self._guard.number
-        fate = "passed" if decision.forward == line else "adapted" if decision.forward else "refused"
-        self._trace.add(number, Side.EDITOR, line, fate=fate, findings=decision.findings)
-        for reply in decision.reply.splitlines():
-            self._trace.add(number, Side.ACCORD, reply, fate="to editor")
-        if decision.forward != line:
-            for forwarded in decision.forward.splitlines():
-                self._trace.add(number, Side.ACCORD, forwarded, fate="to agent")
+    def _record(self, side: Side, data: bytes, decision: LineDecision, most: int | None = None) -> None:
+        """Report and log what was decided about these bytes, of which at most so many are logged."""
+        self._report(decision.findings)
+        if self._log is None:
+            return
+        number, passes = self._guard.number, decision.forward == data
+        outcome = "passed" if passes else "adapted" if decision.forward else "refused"
+        self._log.add(number, side, data[:most], outcome, decision.findings)
+        self._log.add(number, Side.ACCORD, decision.reply, to=Side.EDITOR)
+        if not passes:
+            self._log.add(number, Side.ACCORD, decision.forward, to=Side.AGENT)
 
     def _take_part(self, block: Block) -> None:
         """A part of an oversized line: all parts pass, or none."""
         if block.begins:
             decision = self._guard.decide_oversized(Side.EDITOR, block.data)
             self._is_dropping = decision.forward is not block.data
-            self._record_oversized(Side.EDITOR, block, decision)
+            self._record(Side.EDITOR, block.data, decision, LOGGED_BYTES)
             self._send_to_agent(decision.forward)
             if decision.reply:
                 self._send_to_editor(decision.reply)
         elif not self._is_dropping:
             self._send_to_agent(block.data)
 
-    def _record_oversized(self, side: Side, block: Block, decision: LineDecision) -> None:
-        self._report(decision.findings)
-        if not self._trace.wants_lines:
-            return
-        number, passes = self._guard.number, decision.forward is block.data
-        fate = "passed" if passes else "refused"
-        self._trace.add(number, side, block.data[:RECORDED_BYTES], fate=fate, findings=decision.findings)
-        if decision.reply:
-            self._trace.add(number, Side.ACCORD, decision.reply, fate="to editor")
-        if decision.forward and not passes:
-            self._trace.add(number, Side.ACCORD, decision.forward, fate="to agent")
-
     async def _take_agent(self, blocks: list[Block]) -> None:
         self._agent_chunks += 1
         for block in blocks:
             if block.begins and not block.whole:
-                self._record_oversized(Side.AGENT, block, self._guard.decide_oversized(Side.AGENT, block.data))
+                self._record(Side.AGENT, block.data, self._guard.decide_oversized(Side.AGENT, block.data), LOGGED_BYTES)
             self._sink.write(self._check_agent(block.data) if block.whole else block.data)
             self._is_mid_line = not block.data.endswith(b"\n")
             if not self._is_mid_line:
                 self._write_delayed()
-        self._trace.flush()
+        self._flush_log()
         self._is_editor_stalled = True
         await self._sink.drain()
         self._is_editor_stalled = False
 
     def _check_agent(self, data: bytes) -> bytes:
-        """Check and record these lines of the agent; returns what goes to the editor."""
-        lines = data.split(b"\n")
-        if not self._trace.wants_lines:
-            block = self._guard.check_agent(lines)
-            self._report(block.findings)
-            return _replace_lines(data, lines, block.rewritten)
-        rewritten: dict[int, bytes] = {}
-        for checked in self._guard.check_agent_by_line(lines):
-            if checked.is_plain:
-                self._trace.add_plain(checked.number, checked.lines)
-                continue
-            self._report(checked.findings)
-            fate = "adapted" if checked.rewritten else "passed"
-            self._trace.add(checked.number, Side.AGENT, checked.lines[0], fate=fate, findings=checked.findings)
-            if checked.rewritten:
-                self._trace.add(checked.number, Side.ACCORD, checked.rewritten, fate="to editor")
-                rewritten[checked.index] = checked.rewritten
-        return _replace_lines(data, lines, rewritten)
+        """Check and log these lines of the agent; returns what goes to the editor."""
+        lines, number = data.split(b"\n"), self._guard.number
+        block = self._guard.check_agent(lines)
+        self._report(block.findings)
+        if self._log is not None:
+            _log_agent(self._log, lines, number, block)
+        if not block.rewritten:
+            return data
+        return b"\n".join([block.rewritten.get(index, line) for index, line in enumerate(lines)])
 
     def _send_to_agent(self, data: bytes) -> None:
         if not self._peer.stdin.is_closing():  # otherwise draining fails, and the proxy knows
@@ -377,11 +359,17 @@ def _describe_exit(status: int, *, is_expected: bool, is_ended_by_proxy: bool) -
     return ProxyExit(code, "" if is_expected else "the agent ended while the editor was still connected")
 
 
-def _replace_lines(data: bytes, lines: list[bytes], rewritten: Mapping[int, bytes]) -> bytes:
-    """These bytes, which the lines are split from, with other lines at some places."""
-    if not rewritten:
-        return data
-    return b"\n".join([rewritten.get(index, line) for index, line in enumerate(lines)])
+def _log_agent(log: ProxyLog, lines: list[bytes], number: int, block: CheckedBlock) -> None:
+    """Log these lines of the agent, which follow the message of this number."""
+    findings: dict[int, list[ProxyFinding]] = {}
+    for finding in block.findings:
+        findings.setdefault(finding.number, []).append(finding)
+    for index, line in enumerate(lines):
+        if line.strip():
+            number += 1
+            changed = block.rewritten.get(index, b"")
+            log.add(number, Side.AGENT, line, "adapted" if changed else "passed", findings.get(number, ()))
+            log.add(number, Side.ACCORD, changed, to=Side.EDITOR)
 
 
 def _split_lines(data: bytes) -> list[bytes]:

@@ -6,14 +6,14 @@ nowhere else. Who changed a key is logged.
 
 import logging
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any, Final
 from urllib.parse import parse_qs
 
 from accord.core.vocabulary import unknown_name
 from accord.errors import ErrorCode, RefusedError
 from accord.ports import Store
-from accord.run.keys import change_rules, describe_key, new_token
+from accord.run.keys import change_rules, describe_key, find_key, make_key
 from accord.servers.http.body import read_small_body
 from accord.servers.http.exchange import Exchange, HttpEndpoint
 from accord.servers.http.requests import not_found_error
@@ -59,20 +59,11 @@ class AdminEndpoints:
         store = self._check_admin(exchange)
         request = KeyRequest.parse(await self._body(exchange))
         now = datetime.now(UTC)
-        token, made = new_token()
-        record = TokenRecord(
-            token_id=made["token_id"],
-            digest=made["digest"],
-            user=request.user,
-            label=request.label,
-            created_at=now,
-            expires_at=None if request.days is None else now + timedelta(days=request.days),
-            rules=request.rules,
-        )
+        secret, record = make_key(request, now)
         await store.put_token(record)
         _log("A key was made", exchange, record.token_id)
         described = await describe_key(record, store, now)
-        return await exchange.answer(NewKey(**vars(described), key=token), 201)
+        return await exchange.answer(NewKey(**vars(described), key=secret), 201)
 
     async def show_key(self, exchange: Exchange) -> int:
         """Answer with one key."""
@@ -132,8 +123,7 @@ class AdminEndpoints:
         return await read_small_body(exchange.receive, exchange.headers, self._service.settings)
 
     async def _find(self, exchange: Exchange, store: Store) -> TokenRecord:
-        key_id = exchange.path_parameter("key_id")
-        found = next((key for key in await store.tokens() if key.token_id == key_id), None)
+        found = await find_key(store, exchange.path_parameter("key_id"))
         if found is None:
             raise not_found_error(NO_KEY)
         return found

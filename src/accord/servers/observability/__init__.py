@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from accord.servers.observability.logs import LOGGER, REQUEST_ID, Log, set_up_logging
-from accord.servers.observability.status import ProcessRole, StatusCounts, StatusFacts, StatusPublisher
 from accord.servers.observability.traces import Traces, continuing_trace
 from accord.servers.observability.watchdog import Watchdog
 from accord.servers.service import NullObserver, Observer
@@ -18,10 +17,6 @@ __all__ = [
     "REQUEST_ID",
     "Log",
     "Observers",
-    "ProcessRole",
-    "StatusCounts",
-    "StatusFacts",
-    "StatusPublisher",
     "Traces",
     "Watchdog",
     "continuing_trace",

@@ -19,7 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from accord.errors import ErrorCode, StoreError
-from accord.ports import Channel, LinkCounts, StoredTotal
+from accord.ports import Channel, LinkCounts, StoredTotal, WaitingRuns
 from accord.servers.observability.calls import OTHER, costs_of, count_tokens, cut_name, field_label, part_label
 from accord.servers.service import NullObserver
 from accord.wire.adaptation import Rung
@@ -303,7 +303,7 @@ class _StoredMetrics:
 class _LinkMetrics:
     """Collects what is known of the other processes: the channel to them, the queue, and what went wrong."""
 
-    def __init__(self, channel: Channel, counts: LinkCounts, waiting: StoreReading[int]) -> None:
+    def __init__(self, channel: Channel, counts: LinkCounts, waiting: StoreReading[WaitingRuns]) -> None:
         self._channel: Final = channel
         self._counts: Final = counts
         self._waiting: Final = waiting
@@ -314,7 +314,9 @@ class _LinkMetrics:
         yield GaugeMetricFamily("accord_channel_up", "1 while this process is connected to the others.", up)
         if self._waiting.value is not None:
             text = "Turns that wait in the queue of the service, for any process."
-            yield GaugeMetricFamily("accord_waiting_turns", text, self._waiting.value)
+            yield GaugeMetricFamily("accord_waiting_turns", text, self._waiting.value.total)
+            text = "How long the first of the waiting turns has waited."
+            yield GaugeMetricFamily("accord_oldest_waiting_seconds", text, self._waiting.value.oldest_s)
         counts = self._counts
         for name, text, value in (
             (
@@ -386,7 +388,15 @@ class Metrics(NullObserver):
             buckets=(*_QUICK_S, 30.0, 60.0),
             registry=registry,
         )
+        self._waited = Histogram(
+            "accord_queue_seconds",
+            "How long the turns that this process took from the queue had waited there.",
+            buckets=(*_QUICK_S, *_SLOW_S),
+            registry=registry,
+        )
         self._running = Gauge("accord_running_turns", "Turns that run in this process.", registry=registry)
+        about = "How many turns may run in this process at once; 0 if it hands them to a queue."
+        self._turn_limit = Gauge("accord_turn_limit", about, registry=registry)
         # Made beforehand: a series with the value 0 differs from a missing one, and these are found faster.
         self._by_outcome = {str(outcome): turns.labels(outcome) for outcome in OutcomeStatus}
         self._by_rung = {str(rung): adaptations.labels(rung) for rung in Rung}
@@ -424,7 +434,7 @@ class Metrics(NullObserver):
         self._readings.append(stored)
         self.registry.register(_StoredMetrics(stored))
 
-    def report_links(self, channel: Channel, counts: LinkCounts, waiting: StoreReading[int]) -> None:
+    def report_links(self, channel: Channel, counts: LinkCounts, waiting: StoreReading[WaitingRuns]) -> None:
         """Report the channel to other processes, the queue, and what went wrong between them."""
         self._readings.append(waiting)
         self.registry.register(_LinkMetrics(channel, counts, waiting))
@@ -434,9 +444,14 @@ class Metrics(NullObserver):
         for reading in self._readings:
             await reading.refresh()
 
-    def count_running(self, count: Callable[[], int]) -> None:
-        """Report the result of this function as the number of running turns."""
+    def count_running(self, count: Callable[[], int], limit: int) -> None:
+        """Report the result of this function as the number of running turns, and how many may run at once."""
         self._running.set_function(count)
+        self._turn_limit.set(limit)
+
+    def turn_waited(self, seconds: float) -> None:
+        """Record how long a turn was in the queue."""
+        self._waited.observe(seconds)
 
     def loop_lagged(self, seconds: float) -> None:
         """Record the delay of one tick of the event loop."""

@@ -1,1 +1,0 @@
-"""Tests of traces: the recorded entries, and the page."""
