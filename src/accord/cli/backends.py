@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 
+from accord.assembly.endpoint_refusals import forget_refusals, read_refusals
 from accord.assembly.loop import run_async
 from accord.assembly.parts import ConfiguredBackend, build_backends, find_backend
-from accord.assembly.refusals import forget_refusals, read_refusals
 from accord.backends.evidence import from_probe, gather, manifest_of
 from accord.backends.probe import (
     ProbeFinding,

@@ -78,7 +78,7 @@ def proxy_command(  # noqa: PLR0913 - one flag each
     if replaced is not None:
         raise UsageError(REPLACED)
     if show is not None:
-        return show_log(show)
+        return show_log(show, command)
     if mode not in list(Mode):
         raise UsageError(f'--mode: unknown mode "{mode}"; use {", ".join(Mode)}')
     if not command:
@@ -124,8 +124,10 @@ async def _run(command: list[str], mode: Mode, path: Path | None, limits: ProxyL
         return ended.status
 
 
-def show_log(file: Path) -> None:
+def show_log(file: Path, command: list[str] | None = None) -> None:
     """Print the messages of a log in order, each with its findings. The file is read as a stream: it may be large."""
+    if command:
+        raise UsageError("--show prints a log and starts no agent; leave out the command, or use --log to write one")
     try:
         lines = file.open(encoding="utf-8", errors="replace", newline="\n")
     except IsADirectoryError:

@@ -141,6 +141,7 @@ def test_the_proxy_exits_with_the_status_of_the_agent(tmp_path: Path):
     [
         ([], 2, "The command of the agent is missing"),
         (["--", "no-such-agent"], 127, "cannot be started"),
+        (["--show", "a.jsonl", "--", "x"], 2, "starts no agent; leave out the command"),
         (["--mode", "loud", "--", "x"], 2, 'unknown mode "loud"; use guard, adapt, observe'),
         (["--max-blocks", "0", "--", "x"], 2, "greater than or equal to 1"),
         (["--max-line-bytes", "many", "--", "x"], 2, "--max-line-bytes"),
