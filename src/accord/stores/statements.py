@@ -37,6 +37,7 @@ from accord.errors import StoreConflictError
 from accord.ports import PacketBatch, RunEnd, RunStart, SessionRuns, WholeRun
 from accord.stores.erase import check_not_deleting
 from accord.stores.prepared import BulkInsert, PreparedStatement, Row, by_engine, database_now, values_of
+from accord.stores.receipt_text import pack
 from accord.stores.rules import (
     KNOWN_REQUEST,
     NO_SESSION,
@@ -56,7 +57,7 @@ from accord.stores.transcripts import add_stored_bytes, conversation_of, insert_
 from accord.stores.work import remove_work
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.request import ClientCapabilities
-from accord.wire.session import PacketRecord, RunRecord, SessionKind, SessionRecord, StoredState
+from accord.wire.session import PacketRecord, ReceiptRecord, RunRecord, SessionKind, SessionRecord, StoredState
 
 LONG_TEXT: Final = 64 * 1024
 """From so many characters on, a message refers to the text of its turn instead of holding it."""
@@ -342,6 +343,7 @@ _END: Final = PreparedStatement(
         ended_at=bindparam("at"),
         last_seq=bindparam("last"),
         stored_bytes=turns.c.stored_bytes + _STORED,
+        receipt_position=bindparam("receipt_position", type_=Integer),
     )
 )
 
@@ -361,9 +363,11 @@ def end_turn(connection: Connection, ending: RunEnd) -> bool:
         return False
     if last.packets and last.first_seq != locked.last_seq + 1:
         raise StoreConflictError(NOT_NEXT)
+    position = locked.receipt_count + 1 if receipt else None
     over = {"of": last.request_id, "before": locked.last_seq, "last": locked.last_seq + len(last.packets)}
     over |= {"of_epoch": last.epoch, "stored": stored_size(*last.packets)}
-    if not _END.rowcount(connection, {**over, "new_state": ending.state.value, "at": ending.ended_at}):
+    states = {"new_state": ending.state.value, "at": ending.ended_at, "receipt_position": position}
+    if not _END.rowcount(connection, {**over, **states}):
         raise StoreConflictError(NOT_RUNNING)  # another process was faster
     if locked.epoch:
         remove_work(connection, last.request_id)
@@ -397,12 +401,16 @@ def _append_transcript(connection: Connection, locked: _LockedRun, ending: RunEn
     )
     receipt = ending.receipt
     if receipt:
-        _ADD_RECEIPT.rowcount(connection, {**asdict(receipt), "position": locked.receipt_count + 1})
+        _ADD_RECEIPT.rowcount(connection, _receipt_row(receipt, locked.receipt_count + 1))
         bodies.append(receipt.body)
     stored = locked.stored + locked.prompt_bytes + stored_size(*ending.last.packets, *bodies)
     added = {"messages": len(rows), "receipts": int(receipt is not None), "last_hash": receipt and receipt.hash}
     _UPDATE_SESSION.rowcount(connection, {"of": locked.session_id, "at": ending.ended_at, "stored": stored, **added})
     return stored
+
+
+def _receipt_row(receipt: ReceiptRecord, position: int) -> dict[str, Any]:
+    return {"session_id": receipt.session_id, "position": position, "body": pack(receipt.body)}
 
 
 def _message_row(message: ChatMessage, locked: _LockedRun, ending: RunEnd) -> dict[str, Any]:
@@ -430,11 +438,10 @@ def _message_row(message: ChatMessage, locked: _LockedRun, ending: RunEnd) -> di
     }
 
 
-_ADD_WHOLE_TURNS: Final = BulkInsert(
-    turns, {**_TURN_VALUES, "stored_bytes": bindparam("stored_bytes", type_=BigInteger)}
-)
-_ADD_WHOLE_PACKETS: Final = BulkInsert(packets, values_of(packets))
-_ADD_RECEIPTS: Final = BulkInsert(receipts, values_of(receipts))
+# Of a turn that is over, no process needs a lease.
+_ADD_WHOLE_TURNS: Final = BulkInsert(turns, *RunRecord.__struct_fields__, "stored_bytes", "receipt_position")
+_ADD_WHOLE_PACKETS: Final = BulkInsert(packets)
+_ADD_RECEIPTS: Final = BulkInsert(receipts)
 _LOCK_SESSION: Final = PreparedStatement(
     select(sessions.c.receipt_count, sessions.c.receipt_hash)
     .where(sessions.c.session_id == bindparam("of"))
@@ -455,10 +462,17 @@ def add_turns(connection: Connection, session: SessionRecord, added: Sequence[Wh
     row = _LOCK_SESSION.first(connection, {"of": session.session_id})
     receipt_count, last_hash = row or (0, None)
     check_chain(session, added, last_hash)
+    numbered = list(enumerate(added, start=receipt_count + 1))
     sizes = [stored_size(*each.packets, each.receipt.body) for each in added]
     rows = [
-        {**asdict(each.turn), "state": each.turn.state.value, "capabilities": None, "stored_bytes": size}
-        for each, size in zip(added, sizes, strict=True)
+        {
+            **asdict(each.turn),
+            "state": each.turn.state.value,
+            "capabilities": None,
+            "stored_bytes": size,
+            "receipt_position": place,
+        }
+        for (place, each), size in zip(numbered, sizes, strict=True)
     ]
     try:
         _ADD_WHOLE_TURNS.execute(connection, rows)
@@ -472,8 +486,7 @@ def add_turns(connection: Connection, session: SessionRecord, added: Sequence[Wh
             for seq, body in enumerate(each.packets, start=1)
         ],
     )
-    numbered = enumerate(added, start=receipt_count + 1)
-    _ADD_RECEIPTS.execute(connection, [{**asdict(each.receipt), "position": place} for place, each in numbered])
+    _ADD_RECEIPTS.execute(connection, [_receipt_row(each.receipt, place) for place, each in numbered])
     stored, last = sum(sizes), added[-1].receipt.hash
     counts = {"messages": 0, "receipts": len(added), "last_hash": last, "stored": stored}
     _UPDATE_SESSION.rowcount(connection, {"of": session.session_id, "at": session.updated_at, **counts})
