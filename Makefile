@@ -130,8 +130,9 @@ bench-scale: $(READY) ## Measure packets from workers to clients by queue agains
 	@ROUNDS="$(ROUNDS)" TURNS="$(TURNS)" WORDS="$(WORDS)" $(BIN)/python -m bench.scale
 	$(if $(ROUNDS),ROUNDS="$(ROUNDS)") $(BIN)/python bench/processes.py
 
-bench-stores: $(READY) ## Measure what keeping packets and turns costs in memory and on SQLite
+bench-stores: $(READY) ## Measure what keeping packets and turns costs in memory and on SQLite, and how many bytes (REQUESTS=1000 is quicker)
 	$(BIN)/python bench/stores.py
+	$(if $(REQUESTS),REQUESTS="$(REQUESTS)") $(BIN)/python bench/bytes_stored.py
 
 bench-views: $(READY) ## Measure what more readers of one run cost, with the same and with other capabilities
 	$(BIN)/python bench/views.py

@@ -20,6 +20,7 @@ from typing import Final
 
 from accord.ports import PacketBatch, RunEnd, SessionStore
 from accord.stores.memory import MemoryStore
+from accord.stores.receipt_text import pack
 from accord.stores.sqlite import SqliteStore
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.session import ReceiptRecord, RunRecord, SessionRecord, StoredState
@@ -35,6 +36,15 @@ TURNS: Final = 40
 AT_ONCE: Final = 32
 PACKETS: Final = 3
 HISTORY: Final = 20
+
+ADD_SESSION: Final = """
+    INSERT INTO sessions (session_id, owner, agent, negotiated, created_at, updated_at)
+    VALUES (?, 'o', 'demo', '{}', ?, ?)
+"""
+ADD_TURN: Final = """
+    INSERT INTO turns (request_id, session_id, owner, request_digest, runner, state, created_at, leased_at)
+    VALUES (?, ?, 'o', 'd', 'r', 'running', ?, ?)
+"""
 
 Measured = Callable[[SessionStore, int], Awaitable[float]]
 
@@ -164,8 +174,8 @@ def plain_turn(connection: sqlite3.Connection, name: str) -> None:
     at = int(NOW.timestamp() * 1e6)
     run = connection.execute
     run("BEGIN IMMEDIATE")
-    run("INSERT INTO sessions VALUES (?, 'o', 'demo', NULL, '{}', ?, ?, 0, 0, NULL, 0, 0)", (name, at, at))
-    run("INSERT INTO turns VALUES (?, ?, 'o', 'd', 'r', 'running', 0, ?, NULL, ?, NULL, 0, 0)", (name, name, at, at))
+    run(ADD_SESSION, (name, at, at))
+    run(ADD_TURN, (name, name, at, at))
     run("COMMIT")
     run("BEGIN IMMEDIATE")
     run("UPDATE turns SET state = 'done', last_seq = 3, ended_at = ? WHERE request_id = ?", (at, name))
@@ -173,8 +183,9 @@ def plain_turn(connection: sqlite3.Connection, name: str) -> None:
         run("INSERT INTO packets VALUES (?, ?, ?)", (name, seq, PACKET))
     for place, message in enumerate(SAID, start=1):
         body = message.to_json()
-        run("INSERT INTO messages VALUES (?, ?, ?, ?)", (name, place, len(body), body))
-    run("INSERT INTO receipts VALUES (?, 1, ?, ?, ?, NULL)", (name, name, RECEIPT, name))
+        values = (name, place, len(body), body)
+        run("INSERT INTO messages (session_id, position, size, body) VALUES (?, ?, ?, ?)", values)
+    run("INSERT INTO receipts VALUES (?, 1, ?)", (name, pack(RECEIPT)))
     run("UPDATE sessions SET message_count = 2, receipt_count = 1, receipt_hash = ? WHERE session_id = ?", (name, name))
     run("COMMIT")
 

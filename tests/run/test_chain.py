@@ -16,6 +16,7 @@ from accord.ports import SessionStore, WholeRun
 from accord.run.chain import MAX_PROBLEMS, verify_chain
 from accord.stores import opened_store
 from accord.stores.memory import MemoryStore
+from accord.stores.receipt_text import unpack
 from accord.stores.sqlite import SqliteStore
 from accord.wire.receipt import ReceiptVerification
 from accord.wire.session import ReceiptRecord, StoredState
@@ -53,6 +54,7 @@ def verified(file: Path, chain: list[ReceiptRecord], change: str = "", **options
         async with opened_store(store):
             await add(store, chain)
             with closing(sqlite3.connect(file)) as database:
+                database.create_function("unpack", 1, unpack)
                 database.executescript(change)
             return await verify_chain(store, "s1", **options)
 
@@ -75,16 +77,22 @@ MOVE = """
     UPDATE receipts SET position = position - 1000 WHERE position > 1000;
 """
 CHANGES = {
-    "altered": ("UPDATE receipts SET body = replace(body, 'demo', 'omed') WHERE position = 2", [(2, "altered")]),
+    "altered": (
+        "UPDATE receipts SET body = replace(unpack(body), 'demo', 'omed') WHERE position = 2",
+        [(2, "altered")],
+    ),
     "altered in a later page": (
-        "UPDATE receipts SET body = replace(body, 'demo', 'omed') WHERE position = 121",
+        "UPDATE receipts SET body = replace(unpack(body), 'demo', 'omed') WHERE position = 121",
         [(121, "altered")],
     ),
     "not JSON": ("UPDATE receipts SET body = '{' WHERE position = 2", [(2, "altered"), (3, "missing")]),
     "a name twice": (
-        "UPDATE receipts SET body = '{\"version\":1,' || substr(body, 2) WHERE position = 2",
+        "UPDATE receipts SET body = '{\"version\":1,' || substr(unpack(body), 2) WHERE position = 2",
         [(2, "altered"), (3, "missing")],
     ),
+    "cut off": ("UPDATE receipts SET body = substr(body, 1, 99) WHERE position = 2", [(2, "altered"), (3, "missing")]),
+    "packed otherwise": ("UPDATE receipts SET body = x'01ff' WHERE position = 2", [(2, "altered"), (3, "missing")]),
+    "not even text": ("UPDATE receipts SET body = x'ff' WHERE position = 2", [(2, "altered"), (3, "missing")]),
     "removed": ("DELETE FROM receipts WHERE position = 2", [(2, "missing")]),
     "removed between two pages": ("DELETE FROM receipts WHERE position IN (100, 101)", [(100, "missing")]),
     "removed at the start": ("DELETE FROM receipts WHERE position = 1", [(1, "missing")]),

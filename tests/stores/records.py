@@ -1,11 +1,11 @@
 """Records to be stored, with a clock that tests set."""
 
-import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from msgspec.structs import replace
 
+from accord.core.receipt import seal_members
 from accord.ports import PacketBatch, RunEnd, RunStart, SessionStore
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.session import ReceiptRecord, RunRecord, SessionRecord, StoredState
@@ -37,9 +37,9 @@ def ending(
 
 
 def a_receipt(request_id: str, previous: str | None, session_id: str = "s1") -> ReceiptRecord:
-    body = f'{{"request_id":"{request_id}","previous":"{previous}"}}'
-    digest = hashlib.sha256(body.encode()).hexdigest()
-    return ReceiptRecord(request_id=request_id, session_id=session_id, body=body, hash=digest, previous_hash=previous)
+    members = {"request_id": request_id, "session_id": session_id}
+    sealed = seal_members({**members, "previous": previous} if previous else members)
+    return ReceiptRecord(**members, body=sealed.json, hash=sealed.hash, previous_hash=previous)
 
 
 def said(*texts: str) -> list[ChatMessage]:

@@ -43,7 +43,7 @@ async def test_what_is_stored_is_counted_by_kind(store: Store):
     await add_call(store, "first", seconds=3)
     await add_call(store, "second", seconds=2)
     await add_call(store, "third", kind=SessionKind.RESPONSES, seconds=4, packets=("12345",))
-    size = [len(a_receipt(f"of {name}", None).body) for name in ("first", "second", "third")]
+    size = [len(a_receipt(f"of {name}", None, name).body) for name in ("first", "second", "third")]
     assert await store.stored() == [
         StoredTotal(SessionKind.CALLS, 2, size[0] + size[1], at(2)),
         StoredTotal(SessionKind.RESPONSES, 1, size[2] + 5, at(4)),

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from accord.errors import ErrorCode, StoreError, UsageError
 from accord.ports import PacketBatch
+from accord.stores import migrate
 from accord.stores.postgres import PostgresStore
 from accord.stores.schema import whole_schema
 from tests.stores.postgres_server import PostgresServer, running_server
-from tests.stores.records import a_session, begun, put
+from tests.stores.records import a_receipt, a_session, a_turn, begun, ending, put
 
 
 @pytest.fixture
@@ -75,3 +76,42 @@ async def test_many_stores_opened_at_once_make_one_schema(postgres: PostgresServ
     assert await stores[0].read(setting) == "on"
     for store in stores:
         await store.close()
+
+
+OF_THE_SCHEMA_BEFORE = (
+    """
+    INSERT INTO sessions (session_id, owner, agent, negotiated, created_at, updated_at, receipt_count, receipt_hash)
+    VALUES ('s1', 'ada', 'demo', '{}', 1, 1, 1, :hash)
+    """,
+    """
+    INSERT INTO turns (request_id, session_id, owner, request_digest, runner, state, created_at)
+    VALUES ('r1', 's1', 'ada', 'd', 'p1', 'done', 1)
+    """,
+    "INSERT INTO receipts VALUES ('s1', 1, 'r1', :body, :hash, NULL)",
+)
+
+
+def _add_by_hand(connection: Connection, values: dict[str, str]) -> None:
+    for statement in OF_THE_SCHEMA_BEFORE:
+        connection.execute(text(statement), values)
+
+
+async def test_a_database_of_the_schema_before_keeps_its_receipts(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+):
+    url, first = postgres.make_database("before"), a_receipt("r1", None)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(migrate, "HEAD", "0010")
+        store = PostgresStore(url, pool_size=1)
+        await store.open()
+
+    await store.write(_add_by_hand, {"hash": first.hash, "body": first.body})
+    await store.close()
+    await store.open()
+    assert await store.receipt("r1") == first
+    second = a_receipt("r2", first.hash)
+    assert (await store.begin_turn(a_session(), a_turn("r2"), history=0)).last_receipt_hash == first.hash
+    assert await store.end_turn(ending("r2", receipt=second))
+    assert await store.receipts("s1") == [first, second]
+    assert await store.receipt("r2") == second
+    await store.close()

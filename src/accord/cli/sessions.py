@@ -98,7 +98,8 @@ def usage_command(
 ) -> None:
     """Show the stored bytes by kind, and the oldest session.
 
-    Bytes are those of packets, messages, receipts and prompts; on disk they take up to twice as much.
+    Bytes are those of packets, messages, receipts and prompts. On disk, receipts take less, and all else up to twice
+    as much.
 
     Example:
       accord sessions usage --json

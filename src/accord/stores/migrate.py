@@ -13,7 +13,7 @@ from sqlalchemy import Connection, inspect, text
 from accord.errors import StoreError
 from accord.stores.schema import METADATA
 
-HEAD: Final = "0010"
+HEAD: Final = "0011"
 LOGGER: Final = logging.getLogger("accord.stores")
 FOLDER: Final = Path(__file__).parent / "migrations"
 

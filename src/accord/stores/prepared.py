@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Final, cast
 
 import msgspec
-from sqlalchemy import BigInteger, BindParameter, Connection, Executable, Table, bindparam, insert
+from sqlalchemy import BigInteger, Connection, Executable, LargeBinary, Table, bindparam, insert
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -101,22 +101,27 @@ class PreparedStatement:
 class BulkInsert:
     """Inserts many rows. On SQLite they are one statement, whose rows are passed as one JSON text.
 
+    JSON has no bytes: those of all rows are passed as one value, and a row has the place and the size of its own.
+
     The driver takes the interpreter's lock again after every row of `executemany`. While the event loop is busy, each
     time costs the writing thread up to 5 ms: a service under load would store fewer rows than it makes.
     """
 
-    def __init__(self, table: Table, values: Mapping[str, Any]) -> None:
+    def __init__(self, table: Table, *names: str) -> None:
+        values = values_of(table, *names)
         self._insert: Final = PreparedStatement(insert(table).values(values))
-        self._names: Final = [name for name, value in values.items() if isinstance(value, BindParameter)]
-        # What is not a parameter is computed by the database, and the same for every row.
-        computed = {name: value for name, value in values.items() if name not in self._names}
-        columns = ", ".join(f'"{name}"' for name in (*self._names, *computed))
-        extracted = [f"json_extract(value, '$[{place}]')" for place in range(len(self._names))]
-        fixed = [str(value.compile(dialect=_DIALECT)) for value in computed.values()]
-        picked = ", ".join([*extracted, *fixed])
-        self._text: Final = f'INSERT INTO "{table.name}" ({columns}) SELECT {picked} FROM json_each(?)'  # noqa: S608 - names of our own
-        impls = [table.c[name].type.dialect_impl(_DIALECT).bind_processor(_DIALECT) for name in self._names]
-        self._convert: Final = _conversions(impls)
+        self._names: Final = list(values)
+        types = [table.c[name].type for name in self._names]
+        self._binary: Final = [place for place, each in enumerate(types) if isinstance(each, LargeBinary)]
+        picked = [
+            f"substr(?2, json_extract(value, '$[{place}][0]'), json_extract(value, '$[{place}][1]'))"
+            if place in self._binary
+            else f"json_extract(value, '$[{place}]')"
+            for place in range(len(types))
+        ]
+        columns = ", ".join(f'"{name}"' for name in self._names)
+        self._text: Final = f'INSERT INTO "{table.name}" ({columns}) SELECT {", ".join(picked)} FROM json_each(?1)'  # noqa: S608 - names of our own
+        self._convert: Final = _conversions(each.dialect_impl(_DIALECT).bind_processor(_DIALECT) for each in types)
 
     def execute(self, connection: Connection, rows: Sequence[Values]) -> None:
         """Insert these rows."""
@@ -125,8 +130,16 @@ class BulkInsert:
         if connection.dialect.name != _DIALECT.name:
             self._insert.execute_many(connection, rows)
             return
-        lists = [_convert([row[name] for name in self._names], self._convert) for row in rows]
-        driver_of(connection).execute(self._text, (_encode(lists).decode(),))
+        joined = bytearray()
+
+        def join(value: bytes) -> tuple[int, int]:
+            joined.extend(value)
+            return len(joined) - len(value) + 1, len(value)  # SQLite counts from 1
+
+        conversions = [*self._convert, *((place, join) for place in self._binary)]
+        lists = [_convert([row[name] for name in self._names], conversions) for row in rows]
+        encoded = _encode(lists).decode()
+        driver_of(connection).execute(self._text, (encoded, joined) if self._binary else (encoded,))
 
 
 def by_engine(build: Callable[[Callable[[Any], Any]], Any]) -> PreparedStatement:

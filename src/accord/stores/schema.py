@@ -137,6 +137,7 @@ turns: Final = Table(
     Column("epoch", Integer, nullable=False, server_default="0"),
     Column("prompt_bytes", Integer, nullable=False, server_default="0"),
     Column("digest_version", Integer),
+    Column("receipt_position", Integer),
     Index("ix_turns_session", "session_id"),
     sqlite_with_rowid=False,
 )
@@ -218,11 +219,8 @@ receipts: Final = Table(
     METADATA,
     Column("session_id", ID, ForeignKey("sessions.session_id", ondelete="CASCADE"), primary_key=True),
     Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("request_id", ID, nullable=False),
-    Column("body", Text, nullable=False),
-    Column("hash", Text, nullable=False),
-    Column("previous_hash", Text),
-    UniqueConstraint("request_id", name="uq_receipts_request"),
+    # As `receipt_text.py` packs it. The id of its turn and the hashes are in it; `turns.receipt_position` finds it.
+    Column("body", LargeBinary, nullable=False),
 )
 
 tokens: Final = Table(

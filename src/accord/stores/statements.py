@@ -38,6 +38,7 @@ from accord.errors import StoreConflictError
 from accord.ports import PacketBatch, RunEnd, RunStart, SessionRuns, WholeRun
 from accord.stores.erase import check_not_deleting
 from accord.stores.prepared import BulkInsert, PreparedStatement, Row, by_engine, database_now, values_of
+from accord.stores.receipt_text import pack
 from accord.stores.rules import (
     KNOWN_REQUEST,
     NO_SESSION,
@@ -57,7 +58,7 @@ from accord.stores.transcripts import add_stored_bytes, conversation_of, insert_
 from accord.stores.work import remove_work
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.request import ClientCapabilities
-from accord.wire.session import PacketRecord, RunRecord, SessionKind, SessionRecord, StoredState
+from accord.wire.session import PacketRecord, ReceiptRecord, RunRecord, SessionKind, SessionRecord, StoredState
 
 LONG_TEXT: Final = 64 * 1024
 """From so many characters on, a message refers to the text of its turn instead of holding it."""
@@ -128,6 +129,10 @@ _UPSERT_SESSION: Final = by_engine(
 )
 
 
+def _turn_row(turn: RunRecord) -> dict[str, Any]:
+    return {**asdict(turn), "state": turn.state.value, "capabilities": _declaration_text(turn.capabilities)}
+
+
 def begin_turn(  # noqa: PLR0913, PLR0917 - the turn, and what limits it
     connection: Connection,
     session: SessionRecord,
@@ -139,7 +144,7 @@ def begin_turn(  # noqa: PLR0913, PLR0917 - the turn, and what limits it
     """Insert a turn with a new request id, and insert or update its session; else return the existing turn."""
     if (turn.session_id, turn.owner) != (session.session_id, session.owner):
         raise StoreConflictError(NOT_ITS_SESSION)
-    row = {**asdict(turn), "state": turn.state.value, "capabilities": _declaration_text(turn.capabilities)}
+    row = _turn_row(turn)
     # A turn that is deleted between the two statements is new after all.
     for _ in range(2):
         if _ADD_TURN.rowcount(connection, row):
@@ -343,6 +348,7 @@ _END: Final = PreparedStatement(
         ended_at=bindparam("at"),
         last_seq=bindparam("last"),
         stored_bytes=turns.c.stored_bytes + _STORED,
+        receipt_position=bindparam("receipt_position", type_=Integer),
     )
 )
 
@@ -362,9 +368,11 @@ def end_turn(connection: Connection, ending: RunEnd) -> bool:
         return False
     if last.packets and last.first_seq != locked.last_seq + 1:
         raise StoreConflictError(NOT_NEXT)
+    position = locked.receipt_count + 1 if receipt else None
     over = {"of": last.request_id, "before": locked.last_seq, "last": locked.last_seq + len(last.packets)}
     over |= {"of_epoch": last.epoch, "stored": stored_size(*last.packets)}
-    if not _END.rowcount(connection, {**over, "new_state": ending.state.value, "at": ending.ended_at}):
+    states = {"new_state": ending.state.value, "at": ending.ended_at, "receipt_position": position}
+    if not _END.rowcount(connection, {**over, **states}):
         raise StoreConflictError(NOT_RUNNING)  # another process was faster
     if locked.epoch:
         remove_work(connection, last.request_id)
@@ -398,12 +406,16 @@ def _append_transcript(connection: Connection, locked: _LockedRun, ending: RunEn
     )
     receipt = ending.receipt
     if receipt:
-        _ADD_RECEIPT.rowcount(connection, {**asdict(receipt), "position": locked.receipt_count + 1})
+        _ADD_RECEIPT.rowcount(connection, _receipt_row(receipt, locked.receipt_count + 1))
         bodies.append(receipt.body)
     stored = locked.stored + locked.prompt_bytes + stored_size(*ending.last.packets, *bodies)
     added = {"messages": len(rows), "receipts": int(receipt is not None), "last_hash": receipt and receipt.hash}
     _UPDATE_SESSION.rowcount(connection, {"of": locked.session_id, "at": ending.ended_at, "stored": stored, **added})
     return stored
+
+
+def _receipt_row(receipt: ReceiptRecord, position: int) -> dict[str, Any]:
+    return {"session_id": receipt.session_id, "position": position, "body": pack(receipt.body)}
 
 
 def _message_row(message: ChatMessage, locked: _LockedRun, ending: RunEnd) -> dict[str, Any]:
@@ -431,14 +443,13 @@ def _message_row(message: ChatMessage, locked: _LockedRun, ending: RunEnd) -> di
     }
 
 
-_ADD_WHOLE_TURNS: Final = BulkInsert(
-    turns, {**_TURN_VALUES, "stored_bytes": bindparam("stored_bytes", type_=BigInteger)}
-)
+# Of a turn that is over, no process needs a lease.
+_ADD_WHOLE_TURNS: Final = BulkInsert(turns, *RunRecord.__struct_fields__, "stored_bytes", "receipt_position")
 _REMOVE_RUNNING: Final = PreparedStatement(
     delete(turns).where(turns.c.request_id == bindparam("of"), IS_RUNNING, turns.c.runner == bindparam("by"))
 )
-_ADD_WHOLE_PACKETS: Final = BulkInsert(packets, values_of(packets))
-_ADD_RECEIPTS: Final = BulkInsert(receipts, values_of(receipts))
+_ADD_WHOLE_PACKETS: Final = BulkInsert(packets)
+_ADD_RECEIPTS: Final = BulkInsert(receipts)
 _LOCK_SESSION: Final = PreparedStatement(
     select(sessions.c.receipt_count, sessions.c.receipt_hash)
     .where(sessions.c.session_id == bindparam("of"))
@@ -462,11 +473,14 @@ def add_turns(connection: Connection, session: SessionRecord, added: Sequence[Wh
     _REMOVE_RUNNING.execute_many(
         connection, [{"of": each.turn.request_id, "by": each.runner} for each in added if each.runner]
     )
-    ended = [each.receipt for each in added if each.receipt is not None]
-    sizes = [stored_size(*each.packets, each.receipt.body if each.receipt else "") for each in added]
+    for each in added:
+        if each.receipt is None and not _ADD_TURN.rowcount(connection, _turn_row(each.turn)):
+            raise StoreConflictError(KNOWN_REQUEST)
+    ended = [(each, each.receipt) for each in added if each.receipt is not None]
+    sizes = [stored_size(*each.packets, receipt.body) for each, receipt in ended]
     rows = [
-        {**asdict(each.turn), "state": each.turn.state.value, "capabilities": None, "stored_bytes": size}
-        for each, size in zip(added, sizes, strict=True)
+        {**_turn_row(each.turn), "stored_bytes": size, "receipt_position": place}
+        for place, ((each, _), size) in enumerate(zip(ended, sizes, strict=True), start=receipt_count + 1)
     ]
     try:
         _ADD_WHOLE_TURNS.execute(connection, rows)
@@ -476,13 +490,14 @@ def add_turns(connection: Connection, session: SessionRecord, added: Sequence[Wh
         connection,
         [
             {"request_id": each.turn.request_id, "seq": seq, "body": body}
-            for each in added
+            for each, _ in ended
             for seq, body in enumerate(each.packets, start=1)
         ],
     )
-    numbered = enumerate(ended, start=receipt_count + 1)
-    _ADD_RECEIPTS.execute(connection, [{**asdict(each), "position": place} for place, each in numbered])
-    stored, last = sum(sizes), ended[-1].hash if ended else None
+    _ADD_RECEIPTS.execute(
+        connection, [_receipt_row(each, place) for place, (_, each) in enumerate(ended, start=receipt_count + 1)]
+    )
+    stored, last = sum(sizes), ended[-1][1].hash if ended else None
     counts = {"messages": 0, "receipts": len(ended), "last_hash": last, "stored": stored}
     _UPDATE_SESSION.rowcount(connection, {"of": session.session_id, "at": session.updated_at, **counts})
     add_stored_bytes(connection, session.owner, stored)

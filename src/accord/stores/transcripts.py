@@ -16,6 +16,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Integer,
+    LargeBinary,
     and_,
     bindparam,
     cast,
@@ -26,7 +27,8 @@ from sqlalchemy import (
 
 from accord.ports import StoredTotal
 from accord.stores.prepared import PreparedStatement, Row, by_engine, values_of
-from accord.stores.schema import IS_DELETING, TextSource, messages, packets, prompts, receipts, sessions, usage
+from accord.stores.receipt_text import unpack
+from accord.stores.schema import IS_DELETING, TextSource, messages, packets, prompts, receipts, sessions, turns, usage
 from accord.wire.acp.content import prompt_text
 from accord.wire.conversation import ChatMessage, Transcript
 from accord.wire.packet import DeltaPacket, StreamPacket
@@ -96,8 +98,6 @@ def prompt_of(connection: Connection, request_id: str) -> bytes:
         whole.write(body)
     return whole.getvalue()
 
-
-_RECEIPT: Final = [receipts.c[name] for name in ReceiptRecord.__struct_fields__]
 
 _OF: Final[BindParameter[str]] = bindparam("of")
 
@@ -189,7 +189,10 @@ def last_receipt_hash(connection: Connection, session_id: str) -> str | None:
 
 
 _RECEIPTS: Final = (
-    select(*_RECEIPT).join_from(receipts, sessions, receipts.c.session_id == sessions.c.session_id).where(~IS_DELETING)
+    # The cast makes no difference, but for what someone has written into SQLite's file as text.
+    select(receipts.c.session_id, cast(receipts.c.body, LargeBinary))
+    .join_from(receipts, sessions, receipts.c.session_id == sessions.c.session_id)
+    .where(~IS_DELETING)
 )
 _RECEIPTS_OF: Final = PreparedStatement(
     _RECEIPTS.where(
@@ -200,7 +203,11 @@ _RECEIPTS_OF: Final = PreparedStatement(
     ).order_by(receipts.c.position)
 )
 _LAST_POSITION: Final = 2**31 - 1
-_RECEIPT_OF: Final = PreparedStatement(_RECEIPTS.where(receipts.c.request_id == _OF))
+_RECEIPT_OF: Final = PreparedStatement(
+    _RECEIPTS.join(
+        turns, and_(turns.c.session_id == receipts.c.session_id, turns.c.receipt_position == receipts.c.position)
+    ).where(turns.c.request_id == _OF)
+)
 
 
 def receipts_of(connection: Connection, session_id: str, after: int, limit: int | None) -> list[ReceiptRecord]:
@@ -215,5 +222,27 @@ def receipt_of(connection: Connection, request_id: str) -> ReceiptRecord | None:
     return None if row is None else _receipt(row)
 
 
+class _ReceiptLinks(msgspec.Struct):
+    """The members of a receipt that name its turn, itself and the receipt before it."""
+
+    request_id: str = ""
+    hash: str = ""
+    previous: str | None = None
+
+
+_read_links: Final = msgspec.json.Decoder(_ReceiptLinks).decode
+
+
 def _receipt(row: Row) -> ReceiptRecord:
-    return ReceiptRecord(**dict(zip(ReceiptRecord.__struct_fields__, row, strict=True)))
+    session_id, body = row[0], unpack(row[1])
+    try:
+        links = _read_links(body)
+    except msgspec.MsgspecError:  # someone has changed it
+        links = _ReceiptLinks()
+    return ReceiptRecord(
+        request_id=links.request_id,
+        session_id=session_id,
+        body=body,
+        hash=links.hash,
+        previous_hash=links.previous,
+    )

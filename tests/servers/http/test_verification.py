@@ -18,6 +18,7 @@ from accord.assembly.signing import make_key
 from accord.run.sessions import NO_REQUEST
 from accord.servers.http.app import Application
 from accord.servers.service import AllowAll, Caller, Headers
+from accord.stores.receipt_text import unpack
 from tests.servers.process import accord_serve
 from tests.servers.transports import Answered, InMemory, alive, body, make_service, within
 
@@ -121,7 +122,8 @@ def test_with_a_signing_key_signatures_are_verified_and_a_change_of_the_database
 
             first = await verified()
             with closing(sqlite3.connect(tmp_path / "accord.db")) as database, database:
-                changed = database.execute("UPDATE receipts SET body = replace(body, '\"relay\"', '\"other\"')")
+                database.create_function("unpack", 1, unpack)
+                changed = database.execute("UPDATE receipts SET body = replace(unpack(body), '\"relay\"', '\"other\"')")
                 assert changed.rowcount == 2
             return [first, await verified()]
 
