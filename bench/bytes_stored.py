@@ -128,7 +128,9 @@ async def service(folder: Path, url: str) -> AsyncGenerator[Served]:
     env = {**os.environ, "ACCORD_STATE_DIR": str(folder), "OPENAI_API_KEY": "none"}
     options = ["--config", "accord.toml"]
     adding = [*accord, "keys", "add", "bench", *options]
-    key = await asyncio.to_thread(subprocess.check_output, adding, cwd=folder, env=env, text=True)
+    key = await asyncio.to_thread(
+        subprocess.check_output, adding, cwd=folder, env=env, text=True, stderr=subprocess.DEVNULL
+    )
     process = await asyncio.create_subprocess_exec(
         *accord, "serve", "agent.py", "--port", "0", *options,
         cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
