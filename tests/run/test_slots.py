@@ -1,6 +1,7 @@
 """Backends with a limit: never more calls at once, others are tried first, and those that wait get slots in their order."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -267,7 +268,7 @@ def test_a_process_sends_heartbeats_as_long_as_it_holds_a_slot_and_no_longer():
             await asyncio.sleep(0.005)
         assert await store.held_slots("a", limit=1, lease_s=0.06) == [slot.record.slot_id]
         slot.release()
-        while slots._heartbeat._thread is not None:  # noqa: ASYNC110  # pyright: ignore[reportPrivateUsage]
+        while "accord-heartbeat" in [thread.name for thread in threading.enumerate()]:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
     run(ask())

@@ -10,7 +10,7 @@ from accord.assembly.links import open_links
 from accord.assembly.store import is_store_missing, make_store
 from accord.config import LoadedConfig, StoreKind
 from accord.errors import StoreError, UsageError
-from accord.ports import Channel, LongestRuns, QueueStore
+from accord.ports import Channel, LongestRuns, Store
 from accord.run.refusals import FORGET_TOPIC, FORGOTTEN_TOPIC, LIST_TOPIC, LISTED_TOPIC
 from accord.servers.observability.overview import Overview, ProcessTable
 from accord.servers.observability.status import REQUEST_TOPIC, STATUS_TOPIC, decode_status
@@ -28,7 +28,7 @@ NOT_SHARED: Final = (
 class ServiceView:
     """Takes the statuses of a service's processes and reads its store."""
 
-    def __init__(self, channel: Channel, store: QueueStore) -> None:
+    def __init__(self, channel: Channel, store: Store) -> None:
         self._channel: Final = channel
         self._store: Final = store
         self._processes: Final = ProcessTable()
@@ -90,14 +90,14 @@ async def _request(loaded: LoadedConfig, topic: str, payload: bytes, answers: st
 
 
 @asynccontextmanager
-async def _open_channel(loaded: LoadedConfig, name: str) -> AsyncGenerator[tuple[Channel, QueueStore]]:
+async def _open_channel(loaded: LoadedConfig, name: str) -> AsyncGenerator[tuple[Channel, Store]]:
     if loaded.config.store.kind is StoreKind.MEMORY or is_store_missing(loaded):
         raise UsageError(NOT_SHARED.format(name))
     store = make_store(loaded, create=False)
     await store.open()
     try:
         async with open_links(loaded, store, name=name) as links:
-            if links.channel is None or not isinstance(store, QueueStore):
+            if links.channel is None:
                 raise UsageError(NOT_SHARED.format(name))
             yield links.channel, store
     finally:

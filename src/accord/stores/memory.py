@@ -15,19 +15,28 @@ with naming_extra("accord.stores.memory"):
     from sqlalchemy import Connection, NullPool, create_engine
 
 from accord.errors import StoreError
-from accord.ports import Heartbeat
 from accord.stores import liveness
 from accord.stores.failure import raise_store_errors
+from accord.stores.heartbeats import HeartbeatConnection
 from accord.stores.prepared import driver_of
 from accord.stores.rules import CLOSED
 from accord.stores.schema import METADATA
 from accord.stores.sql import P, SqlStore, Statement, T
 
 
+def _connect() -> sqlite3.Connection:
+    return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+
+
+_ENGINE: Final = create_engine("sqlite+pysqlite://", creator=_connect, poolclass=NullPool)
+"""Keeps no connections, only what SQLAlchemy learns of types."""
+
+
 class MemoryStore(SqlStore):
     """Sessions in this process's memory. Every call runs to its end without yielding, so each is atomic."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._connection: Connection | None = None
         self._lock: Final = Lock()
         """Held during each statement: heartbeats come from a thread."""
@@ -35,7 +44,7 @@ class MemoryStore(SqlStore):
     async def open(self) -> None:
         """Make the store ready."""
         if self._connection is None:
-            self._connection = create_engine("sqlite+pysqlite://", creator=_connect, poolclass=NullPool).connect()
+            self._connection = _ENGINE.connect()
             METADATA.create_all(self._connection)
             driver_of(self._connection).execute("PRAGMA foreign_keys=ON")
 
@@ -73,7 +82,7 @@ class MemoryStore(SqlStore):
                 self._connection.rollback()  # a statement that used SQLAlchemy made it begin a transaction
         return result
 
-    def heartbeat(self) -> Heartbeat:
+    def heartbeat(self) -> HeartbeatConnection:
         """Writes heartbeats on the store's one connection."""
         return _MemoryHeartbeat(self)
 
@@ -87,7 +96,3 @@ class _MemoryHeartbeat:
 
     def close(self) -> None:
         pass
-
-
-def _connect() -> sqlite3.Connection:
-    return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)

@@ -1,9 +1,9 @@
 """Slots of backends for an engine without a store: counted in this process alone, and without any library."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from accord.ports import Heartbeat, SlotRecord
+from accord.ports import Heartbeats, SlotRecord
 
 
 class MemorySlots:
@@ -11,10 +11,8 @@ class MemorySlots:
 
     def __init__(self) -> None:
         self._slots: Final[dict[str, dict[str, None]]] = {}
-
-    def heartbeat(self) -> Heartbeat:
-        """Nothing: no other process can hold slots here, and those of this one count until they are freed."""
-        return _NoHeartbeat()
+        self.heartbeats: Final[Heartbeats] = _NoHeartbeats()
+        """None: no other process can hold slots here, and those of this one count until they are freed."""
 
     async def take_slot(self, slot: SlotRecord, *, limit: int, lease_s: float) -> bool:  # noqa: ARG002 - as above
         """Add a call of a backend if fewer than `limit` run or wait."""
@@ -37,9 +35,9 @@ class MemorySlots:
             self._slots.get(slot.backend, {}).pop(slot.slot_id, None)
 
 
-class _NoHeartbeat:
-    def beat(self, runner: str) -> None:
+class _NoHeartbeats:
+    def start(self, runner: str, is_needed: Callable[[], bool], *, lease_s: float) -> None:
         pass
 
-    def close(self) -> None:
+    def stop(self, runner: str) -> None:
         pass
