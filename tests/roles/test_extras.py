@@ -14,8 +14,7 @@ ENGINE = """\
 import asyncio
 
 from accord import Agent, ServiceRequest
-from accord.run import Engine, Sessions
-from accord.stores.memory import MemoryStore
+from accord.run import Dispatcher, Engine
 
 agent = Agent(name="greeter")
 
@@ -24,7 +23,10 @@ agent = Agent(name="greeter")
 async def answer(turn):
     yield f"You said {turn.text}."
 
-print(agent.name, MemoryStore.__name__, Engine.__name__, Sessions.__name__)
+context = {"session_id": "s", "user": {"id": "ada", "name": "Ada"}}
+values = {"request_id": "00000000-0000-4000-8000-000000000001", "context": context, "payload": {"query": "hello"}}
+request = ServiceRequest.model_validate(values)
+print(asyncio.run(Engine(agent, Dispatcher([])).respond(request)).output["text"])
 """
 IMPORTS_CLIENT = """\
 from accord import MissingExtraError
@@ -44,7 +46,7 @@ def test_the_library_alone_decides_and_names_the_extras(user_with: UserWith):
     user.write("engine.py", ENGINE)
     user.write("imports_client.py", IMPORTS_CLIENT)
     assert user.run("python", "-W", "error", "decisions.py").stdout == "decided\n"
-    assert user.run("python", "-W", "error", "engine.py").stdout == "greeter MemoryStore Engine Sessions\n"
+    assert user.run("python", "-W", "error", "engine.py").stdout == "You said hello.\n"
     assert user.run("python", "imports_client.py").stdout == f"accord.client needs aiohttp, {NEEDS_SERVE}\n"
     message = "accord: The accord command needs typer, which is not installed: pip install 'accord-agents[cli]'\n"
     assert user.accord("--version", status=2).stderr == message

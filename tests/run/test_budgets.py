@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from accord.stores.memory import MemoryStore
 from accord.wire.keys import MICRO, BudgetPeriod, Payer, UsageGroup, UsageRecord, UsageTotal
 from tests.laws import examples
 from tests.servers.clock import ManualClock, run
+from tests.stores.passing import let_pass
 
 USD = MICRO
 DAY_S = 86_400
@@ -29,7 +29,7 @@ class WatchedStore(MemoryStore):
     def __init__(self) -> None:
         self.ahead_s = 0.0
         """How far its clock was set forward."""
-        super().__init__(lambda: monotonic() + self.ahead_s)
+        super().__init__()
         self.claims = 0
         self.fails = False
         self.refuses = ""
@@ -52,6 +52,9 @@ class WatchedStore(MemoryStore):
     async def probe(self) -> None:
         if self.fails:
             raise StoreError("out of order")
+
+    async def clock_s(self) -> float:
+        return await super().clock_s() + self.ahead_s
 
 
 def a_payer(budget: float = 1.0, period: BudgetPeriod = BudgetPeriod.DAY, name: str = "k1") -> Payer:
@@ -276,6 +279,7 @@ def test_a_clock_of_the_store_that_is_set_forward_frees_nothing_that_others_have
         await second.flush()
         await first.reserve(a_payer(), USD)
         store.ahead_s = 1_000
+        await let_pass(store, store.ahead_s)
         assert (await refusal(second, a_payer(), USD // 10)).details["reserved_usd"] == 1
         first.free("k1", USD)
         await first.flush()

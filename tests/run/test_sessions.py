@@ -20,12 +20,13 @@ from accord.run.endings import INTERRUPTED
 from accord.run.record import record_request
 from accord.run.rules import SessionRules
 from accord.run.run import AHEAD
+from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, StreamError, StreamPacket
 from accord.wire.request import Identity, ServiceRequest, SessionContext
 from accord.wire.session import PacketRecord, RunRecord, SessionRecord, StoredState
 from tests.run.playing import read_turn, respond, stream
-from tests.stores.passing import AgeingMemoryStore, let_pass
+from tests.stores.passing import let_pass
 from tests.stores.test_contract_liveness import beat
 
 STREAMS = {"streaming": "native"}
@@ -49,7 +50,7 @@ def request(number: int = 1, query: str = "hi", user: str = "u", session: str = 
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> SessionStore:
-    return AgeingMemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "accord.db")
+    return MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "accord.db")
 
 
 def sessions(store: SessionStore, *script: Any, **rules: Any) -> tuple[Sessions, ScriptedBackend]:

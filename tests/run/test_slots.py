@@ -1,6 +1,7 @@
 """Backends with a limit: never more calls at once, others are tried first, and those that wait get slots in their order."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import Connection, select
 
 from accord.backends.scripted import ScriptedBackend, ScriptedFault
 from accord.errors import AccordError, BackendBusyError, BackendError, ErrorCode, StoreError
@@ -17,7 +19,9 @@ from accord.run.costs import RunCosts
 from accord.run.dispatch import Dispatcher, WorkRecord
 from accord.run.limits import RunTimer
 from accord.run.slots import BackendSlots, Slot
+from accord.stores.memory import MemoryStore
 from accord.stores.memory_slots import MemorySlots
+from accord.stores.schema import runners
 from accord.wire.keys import Payer
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
@@ -80,6 +84,10 @@ async def take(slots: BackendSlots, limit: int = 1) -> Slot:
     slot = await slots.take("a", limit)
     assert isinstance(slot, Slot)
     return slot
+
+
+def seen_runners(connection: Connection) -> Sequence[Any]:
+    return connection.execute(select(runners.c.runner)).fetchall()
 
 
 # Slots
@@ -252,14 +260,15 @@ def test_a_store_that_fails_counts_as_a_limit_and_slots_are_freed_when_it_is_bac
 
 def test_a_process_sends_heartbeats_as_long_as_it_holds_a_slot_and_no_longer():
     async def ask() -> None:
-        store = MemorySlots()
+        store = MemoryStore()
+        await store.open()
         slots = BackendSlots(store, lease_s=0.06)
         slot = await take(slots)
-        while not store._beats:  # noqa: ASYNC110  # pyright: ignore[reportPrivateUsage]
+        while not await store.read(seen_runners):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         assert await store.held_slots("a", limit=1, lease_s=0.06) == [slot.record.slot_id]
         slot.release()
-        while slots._heartbeat._thread is not None:  # noqa: ASYNC110  # pyright: ignore[reportPrivateUsage]
+        while "accord-heartbeat" in [thread.name for thread in threading.enumerate()]:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
     run(ask())

@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import Connection
 
 from accord.ports import Store
+from accord.stores.memory import MemoryStore
 from accord.stores.postgres import PostgresStore
 from accord.stores.schema import METADATA
 from accord.stores.sqlite import SqliteStore
-from tests.stores.passing import AgeingMemoryStore
 from tests.stores.postgres_server import PostgresServer, running_server
 
 LIMIT_S = 30
@@ -52,7 +52,7 @@ def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], St
     """Makes a store; of the ones that last, another over the same data each time."""
     match request.param:
         case "memory":
-            return AgeingMemoryStore
+            return MemoryStore
         case "sqlite":
             return lambda: SqliteStore(tmp_path / "sessions.sqlite3")
         case _:

@@ -6,6 +6,7 @@ import pytest
 
 from accord.errors import StoreConflictError
 from accord.ports import PacketBatch, SessionStore
+from accord.stores.sql import SqlStore
 from tests.stores.passing import let_pass
 from tests.stores.records import a_session, a_turn, at, begun, ending
 
@@ -18,6 +19,7 @@ async def begin(store: SessionStore, request_id: str, runner: str = "p1", second
 
 async def beat(store: SessionStore, runner: str) -> None:
     """One heartbeat, from a thread as in a service."""
+    assert isinstance(store, SqlStore)
     heartbeat = store.heartbeat()
 
     def once() -> None:

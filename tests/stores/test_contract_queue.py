@@ -8,22 +8,19 @@ import pytest
 from msgspec.structs import replace
 
 from accord.errors import ErrorCode, RefusedError, StoreConflictError
-from accord.ports import ClaimedRun, PacketBatch, QueuedWork, SharedStore
+from accord.ports import ClaimedRun, PacketBatch, QueuedWork, Store
 from tests.stores.passing import let_pass
 from tests.stores.records import a_session, a_turn, ending, said
 
 LEASE_S = 15.0
 
 
-pytestmark = pytest.mark.parametrize("new_store", ["sqlite", "postgres"], indirect=True)
-
-
 @pytest.fixture
-def queue(store: SharedStore) -> SharedStore:
+def queue(store: Store) -> Store:
     return store
 
 
-async def put_in(queue: SharedStore, request_id: str, owner: str = "ada", **work: Any) -> None:
+async def put_in(queue: Store, request_id: str, owner: str = "ada", **work: Any) -> None:
     session = a_session(f"of {owner}", owner=owner)
     turn = a_turn(request_id, session.session_id, owner=owner, runner="")
     fields: dict[str, Any] = {"agent": "demo", "request": f'{{"request_id":"{request_id}"}}', **work}
@@ -31,17 +28,17 @@ async def put_in(queue: SharedStore, request_id: str, owner: str = "ada", **work
     assert (await queue.queue_turn(session, turn, added)).existing is None
 
 
-async def claim(queue: SharedStore, runner: str = "w1", *agents: str) -> ClaimedRun | None:
+async def claim(queue: Store, runner: str = "w1", *agents: str) -> ClaimedRun | None:
     return await queue.claim(agents or ["demo"], runner=runner, history=10, history_bytes=10_000)
 
 
-async def must_claim(queue: SharedStore, runner: str = "w1") -> ClaimedRun:
+async def must_claim(queue: Store, runner: str = "w1") -> ClaimedRun:
     claimed = await claim(queue, runner)
     assert claimed is not None
     return claimed
 
 
-async def test_a_waiting_turn_is_given_to_one_worker_with_all_that_it_needs(queue: SharedStore):
+async def test_a_waiting_turn_is_given_to_one_worker_with_all_that_it_needs(queue: Store):
     await put_in(queue, "r1", streams=False, may_restart=True, trace="00-1-2-01")
     assert (await queue.waiting()).total == 1
     claimed = await must_claim(queue)
@@ -52,7 +49,7 @@ async def test_a_waiting_turn_is_given_to_one_worker_with_all_that_it_needs(queu
     assert (await queue.waiting()).total == 0
 
 
-async def test_a_turn_that_is_known_is_not_queued_again(queue: SharedStore):
+async def test_a_turn_that_is_known_is_not_queued_again(queue: Store):
     await put_in(queue, "r1")
     turn = a_turn("r1", "of ada", runner="")
     start = await queue.queue_turn(a_session("of ada"), turn, QueuedWork("demo", "{}"))
@@ -60,7 +57,7 @@ async def test_a_turn_that_is_known_is_not_queued_again(queue: SharedStore):
     assert (await queue.waiting()).total == 1
 
 
-async def test_many_workers_get_every_turn_once(queue: SharedStore):
+async def test_many_workers_get_every_turn_once(queue: Store):
     for number in range(20):
         await put_in(queue, f"r{number}", owner=f"u{number % 3}")
 
@@ -74,7 +71,7 @@ async def test_many_workers_get_every_turn_once(queue: SharedStore):
     assert sorted(chain.from_iterable(taken)) == sorted(f"r{number}" for number in range(20))
 
 
-async def test_the_first_turn_of_a_user_does_not_wait_for_the_many_of_another(queue: SharedStore):
+async def test_the_first_turn_of_a_user_does_not_wait_for_the_many_of_another(queue: Store):
     for number in range(5):
         await put_in(queue, f"a{number}", owner="ada")
     await put_in(queue, "b0", owner="bob")
@@ -83,7 +80,7 @@ async def test_the_first_turn_of_a_user_does_not_wait_for_the_many_of_another(qu
     assert order == ["a0", "b0", "a1", "b1", "a2", "a3", "a4"]
 
 
-async def test_a_worker_is_given_turns_of_its_own_agents_only(queue: SharedStore):
+async def test_a_worker_is_given_turns_of_its_own_agents_only(queue: Store):
     await put_in(queue, "r1", agent="other")
     assert await claim(queue, "w1", "demo") is None
     claimed = await claim(queue, "w1", "demo", "other")
@@ -92,7 +89,7 @@ async def test_a_worker_is_given_turns_of_its_own_agents_only(queue: SharedStore
     assert claimed.work.agent == "other"
 
 
-async def test_a_worker_that_lost_its_turn_can_neither_append_nor_end_it(queue: SharedStore):
+async def test_a_worker_that_lost_its_turn_can_neither_append_nor_end_it(queue: Store):
     await put_in(queue, "r1")
     first = await must_claim(queue)
     await queue.append_packets(PacketBatch("r1", 1, ['"a"'], 1))
@@ -110,7 +107,7 @@ async def test_a_worker_that_lost_its_turn_can_neither_append_nor_end_it(queue: 
     assert [packet.body for packet in await queue.packets("r1", after_seq=0, limit=9)] == ['"a"', '"c"']
 
 
-async def test_a_process_can_take_over_its_own_turns_at_once(queue: SharedStore):
+async def test_a_process_can_take_over_its_own_turns_at_once(queue: Store):
     await put_in(queue, "r1")
     first = await must_claim(queue)
     again = await queue.take_over(first.turn, LEASE_S, runner="w1")
@@ -118,7 +115,7 @@ async def test_a_process_can_take_over_its_own_turns_at_once(queue: SharedStore)
     assert again.turn.epoch == 2
 
 
-async def test_a_turn_that_is_put_back_is_next(queue: SharedStore):
+async def test_a_turn_that_is_put_back_is_next(queue: Store):
     for request_id in ("r1", "r2"):
         await put_in(queue, request_id)
     first = await must_claim(queue)
@@ -130,19 +127,19 @@ async def test_a_turn_that_is_put_back_is_next(queue: SharedStore):
         await queue.append_packets(PacketBatch("r1", 1, ['"late"'], 1))
 
 
-async def test_waiting_turns_are_not_abandoned_however_long_they_wait(queue: SharedStore):
+async def test_waiting_turns_are_not_abandoned_however_long_they_wait(queue: Store):
     await put_in(queue, "r1")
     await let_pass(queue, 3_600)
     assert await queue.abandoned(LEASE_S, runner="w1", limit=9) == []
 
 
-async def test_a_turn_whose_cancellation_was_requested_while_it_waited_is_given_out_as_such(queue: SharedStore):
+async def test_a_turn_whose_cancellation_was_requested_while_it_waited_is_given_out_as_such(queue: Store):
     await put_in(queue, "r1")
     assert await queue.request_cancel("r1")
     assert (await must_claim(queue)).is_cancelled
 
 
-async def test_a_worker_gets_the_history_as_it_is_when_the_turn_is_given_out(queue: SharedStore):
+async def test_a_worker_gets_the_history_as_it_is_when_the_turn_is_given_out(queue: Store):
     await put_in(queue, "r1")
     await put_in(queue, "r2")
     first = await must_claim(queue)
@@ -150,7 +147,7 @@ async def test_a_worker_gets_the_history_as_it_is_when_the_turn_is_given_out(que
     assert [message.content for message in (await must_claim(queue)).history] == ["hi", "ho"]
 
 
-async def test_a_user_has_at_most_so_many_turns_that_run_or_wait(queue: SharedStore):
+async def test_a_user_has_at_most_so_many_turns_that_run_or_wait(queue: Store):
     async def add(request_id: str, owner: str) -> None:
         session = a_session(f"of {owner}", owner=owner)
         turn = a_turn(request_id, session.session_id, owner=owner, runner="")
@@ -168,24 +165,14 @@ async def test_a_user_has_at_most_so_many_turns_that_run_or_wait(queue: SharedSt
     await add("r3", "ada")
 
 
-async def test_a_session_that_is_deleted_takes_its_waiting_turns_with_it(queue: SharedStore):
+async def test_a_session_that_is_deleted_takes_its_waiting_turns_with_it(queue: Store):
     await put_in(queue, "r1")
     await queue.delete_user("ada")
     assert await claim(queue) is None
     assert (await queue.waiting()).total == 0
 
 
-async def test_operators_see_how_many_turns_wait_and_for_how_long(queue: SharedStore):
-    assert await queue.waiting() == (0, 0.0)
-    await put_in(queue, "r1", agent="slow")
-    await let_pass(queue, 5)
-    await put_in(queue, "r2", agent="demo")
-    count, oldest_s = await queue.waiting()
-    assert count == 2
-    assert 5 <= oldest_s < 60
-
-
-async def test_a_worker_learns_how_long_a_turn_has_waited(queue: SharedStore):
+async def test_a_worker_learns_how_long_a_turn_has_waited(queue: Store):
     await put_in(queue, "r1")
     await let_pass(queue, 5)
     assert 5 <= (await must_claim(queue)).waited_s < 60

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from accord.errors import StoreError
 from accord.ports import SlotRecord, Store
 from accord.stores.memory import MemoryStore
-from tests.stores.passing import AgeingMemoryStore, let_pass
+from tests.stores.passing import let_pass
 from tests.stores.test_contract_liveness import LEASE_S, beat
 
 
@@ -139,7 +139,7 @@ def test_in_memory_a_queue_of_calls_is_what_its_plain_rule_says(history: list[tu
     """The model: a list of (id, holder, last sign of life); the first that live hold the slots."""
 
     async def run() -> None:
-        store, rows, now = AgeingMemoryStore(), list[tuple[SlotRecord, float]](), 0.0
+        store, rows, now = MemoryStore(), list[tuple[SlotRecord, float]](), 0.0
         await store.open()
         beats: dict[str, float] = {}
 
@@ -162,12 +162,13 @@ def test_in_memory_a_queue_of_calls_is_what_its_plain_rule_says(history: list[tu
                     await store.free_slots(freed)
                     rows = [(slot, at) for slot, at in rows if slot not in freed]
                 case "pass":
-                    store.clock.ahead_s += float(of)
+                    await let_pass(store, float(of))
                     now += float(of)
                 case _:
                     store.heartbeat().beat(str(of))
                     beats[str(of)] = now
             assert await held(store, limit) == [slot.slot_id for slot in living()][:limit]
+        await store.close()
 
     asyncio.run(run())
 

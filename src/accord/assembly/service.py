@@ -17,7 +17,7 @@ from accord.assembly.signing import make_own_signature_check, make_signer
 from accord.assembly.store import open_store_and_backends
 from accord.config import LoadedConfig, ServerConfig, UnreadPolicy
 from accord.errors import UsageError
-from accord.ports import Channel, QueueStore, Store, SystemClock
+from accord.ports import Channel, Store, SystemClock
 from accord.run import Engine, Links, Sessions
 from accord.run.budgets import Budgets
 from accord.run.call_log import CALL_RETENTION_DAYS, CallLog
@@ -185,7 +185,7 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
 
 def report_links(metrics: Metrics, links: Links, store: Store) -> None:
     """Report the connection to other processes and the queue, if there are any."""
-    if links.channel is not None and isinstance(store, QueueStore):
+    if links.channel is not None:
         metrics.report_links(links.channel, links.counts, StoreReading(store.waiting))
 
 

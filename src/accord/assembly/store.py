@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -15,9 +15,10 @@ from accord.config import LoadedConfig, OriginKind, StoreKind
 from accord.config.trust import PRIVATE_FILE, make_state_folder, state_folder
 from accord.errors import BackendError, UsageError
 from accord.extras import naming_extra
-from accord.ports import DescribedBackend, ManagedBackend, Store
+from accord.ports import DescribedBackend, ManagedBackend, SlotStore, Store
 from accord.run import Dispatcher, Engine
 from accord.run.slots import BackendSlots
+from accord.stores import opened_store
 from accord.terminal import escape_line
 
 ResultT = TypeVar("ResultT")
@@ -109,35 +110,37 @@ def run_with_store(
 
     async def run() -> ResultT:
         store = make_store(loaded, create=create)
-        await store.open()
-        try:
+        async with opened_store(store):
             return await operation(store)
-        finally:
-            await store.close()
 
     return asyncio.run(run())
 
 
 @asynccontextmanager
 async def open_store_and_backends(loaded: LoadedConfig, engine: Engine) -> AsyncGenerator[Store]:
-    """Open the store and start every backend that needs it; raise `UsageError` for one that cannot be started.
+    """Open the store and the backends, whose concurrent calls are counted in it."""
+    store = make_store(loaded)
+    async with opened_store(store), open_backends(loaded, engine, store):
+        yield store
+
+
+@asynccontextmanager
+async def open_backends(loaded: LoadedConfig, engine: Engine, store: SlotStore) -> AsyncGenerator[None]:
+    """Start every backend that needs it; raise `UsageError` for one that cannot be started.
 
     A signal while backends are being started ends them, too; one while they are being closed is ignored, since closing
     takes seconds at most.
     """
-    async with AsyncExitStack() as stack:
-        store = make_store(loaded)
-        await store.open()
-        stack.push_async_callback(store.close)
-        config = loaded.config
-        slots = BackendSlots(store, lease_s=config.server.lease_s, wait_s=config.limits.slot_wait_s)
-        engine.dispatcher.slots = slots
-        stack.push_async_callback(slots.close)
-        managed = managed_backends(engine.dispatcher)
-        stack.push_async_callback(_close, managed)
+    config, managed = loaded.config, managed_backends(engine.dispatcher)
+    slots = BackendSlots(store, lease_s=config.server.lease_s, wait_s=config.limits.slot_wait_s)
+    engine.dispatcher.slots = slots
+    try:
         with _exit_on_signal() if managed else nullcontext():
             await discover_all(managed)
-            yield store
+            yield
+    finally:
+        await _close(managed)
+        await slots.close()
 
 
 def managed_backends(dispatcher: Dispatcher) -> list[ManagedBackend]:

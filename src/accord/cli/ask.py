@@ -12,27 +12,26 @@ import typer
 
 from accord.agents.relay import relay_with
 from accord.assembly.loop import run_async
-from accord.assembly.parts import build_engine, find_backend, session_rules
+from accord.assembly.parts import build_engine, find_backend
 from accord.assembly.signing import make_signer
-from accord.assembly.store import open_store_and_backends
+from accord.assembly.store import open_backends
 from accord.cli.attachments import read_attachments
 from accord.cli.configuration import load
 from accord.cli.options import ConfigOption, JsonOption, RequireOption, TrustOption, read_requirements
 from accord.cli.receipt_view import account
 from accord.config import LoadedConfig
 from accord.console import Console
+from accord.core.receipt import seal_members
 from accord.core.summarise import summarise_work
 from accord.core.vocabulary import unknown_name_warnings
-from accord.errors import RefusedError, UsageError
+from accord.errors import UsageError
 from accord.files import STDIN, read_json, read_text
-from accord.ports import SystemClock
-from accord.run import Engine, Sessions
-from accord.run.budgets import Budgets
+from accord.run import Engine
+from accord.stores.memory_slots import MemorySlots
 from accord.terminal import escape_line, warn
 from accord.wire.acp.content import ContentBlock
 from accord.wire.event import PresentationEventType
-from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
-from accord.wire.problem import stream_error
+from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket
 from accord.wire.receipt import OutcomeStatus, Receipt
 from accord.wire.request import ClientCapabilities, ServiceRequest
 
@@ -70,9 +69,7 @@ def ask_command(  # noqa: PLR0913 - the command's own flags
       accord ask "What is in this picture?" --image photo.png
       git diff | accord ask - --system "Review this change."
     """
-    # One turn needs no file: its session ends with this command.
-    memory_store = (("store", "kind"), "memory", "accord ask")
-    loaded = load(config, trusted=trust, flags=[memory_store])
+    loaded = load(config, trusted=trust)
     text = read_text(STDIN) if prompt == STDIN else prompt
     content = read_attachments(image or (), file or (), loaded.config.limits.max_block_bytes)
     if not text.strip() and not content:
@@ -128,22 +125,14 @@ def make_request(prompt: str, content: Sequence[ContentBlock], requirements: Seq
 async def _run_turn(
     loaded: LoadedConfig, engine: Engine, request: ServiceRequest, printer: "_PacketPrinter"
 ) -> Receipt:
-    async with open_store_and_backends(loaded, engine) as store:
-        # This command is the only reader: when it is interrupted, the work of the endpoint must stop as well.
-        rules, budgets = session_rules(loaded.config, stop_unread_after_s=0), Budgets(store, SystemClock())
-        sessions = Sessions(engine, store, rules, sign=make_signer(loaded), budgets=budgets)
-        try:
-            turn = await sessions.begin(request)
-            async with aclosing(sessions.read(turn)) as batches:
-                async for batch in batches:
-                    for stored in batch.packets:
-                        printer.print(cast("AnyPacket", StreamPacket.parse(stored.body)))
-        except RefusedError as error:  # it has a receipt, too
-            printer.print(ErrorPacket(p=stream_error(error)))
-        finally:
-            await sessions.drain(0)
-            await budgets.close()
-        return await sessions.receipt(str(request.request_id))
+    # One turn needs no store: its session ends with this command, and with it the run, if it is interrupted.
+    async with open_backends(loaded, engine, MemorySlots()):
+        run, view = engine.begin(request), engine.new_view(request.payload.capabilities)
+        async with aclosing(engine.play(run, view)) as packets:
+            async for packet in packets:
+                printer.print(cast("AnyPacket", packet))
+        content = engine.receipt(run, view)
+    return Receipt.parse(seal_members(content.encoded, make_signer(loaded)).json)
 
 
 class _PacketPrinter:

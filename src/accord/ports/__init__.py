@@ -24,21 +24,21 @@ from accord.ports.backends import (
 )
 from accord.ports.queue import Channel, LinkCounts, PacketLog, RunLog, RunNews, WorkItem, WorkQueue
 from accord.ports.stores import (
+    BEATS_PER_LEASE,
     HISTORY_BYTES,
     BudgetClaim,
     BudgetState,
     ClaimedRun,
     DeletionProgress,
-    Heartbeat,
+    Heartbeats,
+    LeaseStore,
     PacketBatch,
     QueuedWork,
-    QueueStore,
     RunEnd,
     RunProgress,
     RunStart,
     SessionRuns,
     SessionStore,
-    SharedStore,
     SlotRecord,
     SlotStore,
     Store,
@@ -50,6 +50,7 @@ from accord.ports.stores import (
 )
 
 __all__ = [
+    "BEATS_PER_LEASE",
     "HISTORY_BYTES",
     "AssumingBackend",
     "Backend",
@@ -64,7 +65,8 @@ __all__ = [
     "DeletionProgress",
     "DescribedBackend",
     "EvidenceSource",
-    "Heartbeat",
+    "Heartbeats",
+    "LeaseStore",
     "LinkCounts",
     "ManagedBackend",
     "MayResend",
@@ -72,7 +74,6 @@ __all__ = [
     "PacketBatch",
     "PacketLog",
     "PermissionChannel",
-    "QueueStore",
     "QueuedWork",
     "RecordingBackend",
     "RelayedRequest",
@@ -84,7 +85,6 @@ __all__ = [
     "RunStart",
     "SessionRuns",
     "SessionStore",
-    "SharedStore",
     "SlotRecord",
     "SlotStore",
     "Store",

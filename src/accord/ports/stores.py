@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -137,19 +137,73 @@ DeletionProgress = Callable[[DeletionCounts], None]
 """Called with what a deletion has deleted so far."""
 
 
-class Heartbeat(Protocol):
-    """Writes heartbeats to a store from a thread of its own, without waiting for the event loop."""
+BEATS_PER_LEASE: Final = 3
+"""How many heartbeats a process sends in the time after which it counts as dead."""
 
-    def beat(self, runner: str) -> None:
-        """Write that this process is alive; raises `StoreError` if the storage fails."""
+
+class Heartbeats(Protocol):
+    """Tells other processes that this one is alive, from a thread, since an agent may block the event loop.
+
+    Without heartbeats, others may end the turns of this process, take its slots and spend what it has reserved.
+    """
+
+    def start(self, runner: str, is_needed: Callable[[], bool], *, lease_s: float) -> None:
+        """Send heartbeats under this name, the first after one interval, as long as this method says so."""
         ...
 
-    def close(self) -> None:
-        """Close the connection; closing twice is no error."""
+    def stop(self, runner: str) -> None:
+        """Send no more under this name, without waiting for a heartbeat that is being written."""
         ...
 
 
-class SessionStore(Protocol):
+class LeaseStore(Protocol):
+    """A store of what belongs to a process for as long as it sends heartbeats."""
+
+    @property
+    def heartbeats(self) -> Heartbeats:
+        """What sends the heartbeats of this process."""
+        ...
+
+
+class QueueStore(Protocol):
+    """A store that several processes can share as a queue of turns."""
+
+    async def queue_turn(
+        self,
+        session: SessionRecord,
+        turn: RunRecord,
+        work: QueuedWork,
+        *,
+        quota_bytes: int | None = None,
+        max_running: int | None = None,
+    ) -> RunStart:
+        """Begin a turn as `begin_turn` does, but without a history: it waits for a worker.
+
+        A new turn is also refused if its owner has `max_running` other turns that run or wait.
+        """
+        ...
+
+    async def claim(self, agents: Sequence[str], *, runner: str, history: int, history_bytes: int) -> ClaimedRun | None:
+        """Give the next waiting turn of these agents to `runner`, under a new epoch; None if there is none.
+
+        Users take turns: one with many waiting turns does not delay the first turn of another. Of several callers, in
+        any process, exactly one gets a turn.
+        """
+        ...
+
+    async def queue_again(self, turn: RunRecord) -> bool:
+        """Put a turn that `claim` or `take_over` gave to this epoch back to the front of the queue.
+
+        False if the turn has ended or another process has it now.
+        """
+        ...
+
+    async def waiting(self) -> WaitingRuns:
+        """Return how many turns wait for a worker, and for how long."""
+        ...
+
+
+class SessionStore(LeaseStore, QueueStore, Protocol):
     """Stores sessions, turns, packets and receipts. What a returned call has written survives `kill -9` and power loss.
 
     A store belongs to the event loop that opened it and may share its data with other processes. Callers set the times
@@ -218,10 +272,6 @@ class SessionStore(Protocol):
 
     async def messages(self, session_id: str, *, limit: int, max_bytes: int) -> dict[str, list[ChatMessage]]:
         """Return what `history` does, by the request id of the turn that added each message."""
-        ...
-
-    def heartbeat(self) -> Heartbeat:
-        """Open a separate connection for a thread that sends heartbeats."""
         ...
 
     async def clock_s(self) -> float:
@@ -342,45 +392,6 @@ class SessionStore(Protocol):
         ...
 
 
-@runtime_checkable
-class QueueStore(Protocol):
-    """A store that several processes can share as a queue of turns."""
-
-    async def queue_turn(
-        self,
-        session: SessionRecord,
-        turn: RunRecord,
-        work: QueuedWork,
-        *,
-        quota_bytes: int | None = None,
-        max_running: int | None = None,
-    ) -> RunStart:
-        """Begin a turn as `begin_turn` does, but without a history: it waits for a worker.
-
-        A new turn is also refused if its owner has `max_running` other turns that run or wait.
-        """
-        ...
-
-    async def claim(self, agents: Sequence[str], *, runner: str, history: int, history_bytes: int) -> ClaimedRun | None:
-        """Give the next waiting turn of these agents to `runner`, under a new epoch; None if there is none.
-
-        Users take turns: one with many waiting turns does not delay the first turn of another. Of several callers, in
-        any process, exactly one gets a turn.
-        """
-        ...
-
-    async def queue_again(self, turn: RunRecord) -> bool:
-        """Put a turn that `claim` or `take_over` gave to this epoch back to the front of the queue.
-
-        False if the turn has ended or another process has it now.
-        """
-        ...
-
-    async def waiting(self) -> WaitingRuns:
-        """Return how many turns wait for a worker, and for how long."""
-        ...
-
-
 class TokenStore(Protocol):
     """Stores the hashes of API tokens, never a token itself.
 
@@ -436,7 +447,7 @@ class BudgetState(msgspec.Struct, frozen=True):
     reserved: int
 
 
-class UsageStore(Protocol):
+class UsageStore(LeaseStore, Protocol):
     """Stores what was used, one row for each key, user, backend, model and day (UTC), and what is reserved of budgets.
 
     What a process has reserved counts for `lease_s` after it was written and after each heartbeat of the process. The
@@ -455,10 +466,6 @@ class UsageStore(Protocol):
 
     async def clock_s(self) -> float:
         """The time by which heartbeats are judged, in seconds."""
-        ...
-
-    def heartbeat(self) -> Heartbeat:
-        """Open a separate connection for a thread that sends heartbeats."""
         ...
 
     async def probe(self) -> None:
@@ -484,16 +491,12 @@ class SlotRecord(msgspec.Struct, frozen=True):
     holder: str
 
 
-class SlotStore(Protocol):
+class SlotStore(LeaseStore, Protocol):
     """Stores the calls of backends that run or wait, of all processes, in the order in which they came.
 
     The first `limit` calls of a backend hold its slots; the others wait. A call counts for `lease_s` after it came and
     after each heartbeat of its process. The storage's clock decides.
     """
-
-    def heartbeat(self) -> Heartbeat:
-        """Open a separate connection for a thread that sends heartbeats."""
-        ...
 
     async def take_slot(self, slot: SlotRecord, *, limit: int, lease_s: float) -> bool:
         """Add a call if fewer than `limit` run or wait; False if not, and then nothing is stored."""
@@ -514,8 +517,3 @@ class SlotStore(Protocol):
 
 class Store(SessionStore, TokenStore, UsageStore, SlotStore, Protocol):
     """A store of sessions, tokens, usage and slots."""
-
-
-@runtime_checkable
-class SharedStore(Store, QueueStore, Protocol):
-    """A store that is also a queue of turns."""

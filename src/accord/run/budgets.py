@@ -21,11 +21,10 @@ from itertools import chain
 from operator import add
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
-from weakref import WeakMethod
 
 from accord.errors import ErrorCode, RefusedError, StoreError
 from accord.ports import BudgetClaim, BudgetState, Clock, UsageStore
-from accord.run.heartbeat import BEATS_PER_LEASE, HeartbeatThread, OutageGuard
+from accord.run.outages import OutageGuard
 from accord.run.write_behind import WriteBehind
 from accord.wire.keys import MICRO, USAGE_COUNTS, BudgetPeriod, Payer, UsageRecord
 from accord.wire.session import MAX_ID_CHARS
@@ -107,13 +106,6 @@ class Budgets:
         self.lock: Final = asyncio.Lock()
         """Held while anything is written."""
         self.writes: Final = WriteBehind("Usage", self.flush)
-        has_reservations = WeakMethod(self._has_reservations)  # the thread must not keep this object alive
-        self._heartbeat: Final = HeartbeatThread(
-            store,
-            self.holder,
-            every_s=lease_s / BEATS_PER_LEASE,
-            is_needed=lambda: (check := has_reservations()) is not None and check(),
-        )
 
     async def reserve(self, payer: Payer, amount: int) -> None:
         """Reserve so much of the payer's budget until it is freed.
@@ -125,7 +117,7 @@ class Budgets:
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         account.waiting.append(_Waiting(amount, granted))
         self._write_soon(payer.key_id, is_urgent=True)
-        self._heartbeat.start()
+        self._store.heartbeats.start(self.holder, self._has_reservations, lease_s=self._lease_s)
         try:
             await granted
         except asyncio.CancelledError:
@@ -173,7 +165,7 @@ class Budgets:
 
     async def close(self) -> None:
         """Write what is left; what cannot be written is logged."""
-        self._heartbeat.stop()
+        self._store.heartbeats.stop(self.holder)
         self._refused.clear()  # tried once more
         try:
             await self.writes.close()

@@ -1,7 +1,8 @@
 """An agent with its backends, limits and clock: what the runs of one process share."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from typing import Final
 
 from accord.agent import Agent
@@ -15,12 +16,13 @@ from accord.run.admit import Admission, unknown_agent
 from accord.run.costs import RunCosts
 from accord.run.dispatch import Dispatcher
 from accord.run.limits import TimeLimits
-from accord.run.record import ended_turn
+from accord.run.record import ReceiptContent, ended_turn, record_request
 from accord.run.run import Run
 from accord.run.views import View
 from accord.wire.conversation import ChatMessage
 from accord.wire.keys import Payer
 from accord.wire.message import Message
+from accord.wire.packet import StreamPacket
 from accord.wire.problem import error_from_stream
 from accord.wire.receipt import AgentParty
 from accord.wire.request import ClientCapabilities, ServiceRequest, ServiceResponse
@@ -77,18 +79,28 @@ class Engine:
         """The whole answer to a request; raises the error that would have ended the stream."""
         run = self.begin(request, history, streams=False)
         view, collected = self.new_view(request.payload.capabilities), OutputCollector()
-        async for packet in run.packets():
-            for adapted in await view.feed_in_thread(packet) if view.is_slow(packet) else view.feed(packet):
-                collected.feed(adapted)
+        async for packet in self.play(run, view):
+            collected.feed(packet)
         if run.failure is not None:
             raise run.failure
         if collected.error is not None:
             raise error_from_stream(collected.error)
-        run.costs.settle(run.work)
-        now = self.clock.now()
-        receipt = ended_turn(run, view.adapter.report_json(), {}, now).content().members
-        metrics = response_metrics(receipt)
+        metrics, now = response_metrics(self.receipt(run, view).members), self.clock.now()
         return ServiceResponse(request_id=request.request_id, created_at=now, output=collected.output, metrics=metrics)
+
+    @staticmethod
+    async def play(run: Run, view: View) -> AsyncGenerator[StreamPacket]:
+        """The packets of a run that is not stored, as the client of this view gets them."""
+        async with aclosing(run.packets()) as packets:
+            async for packet in packets:
+                for adapted in await view.feed_in_thread(packet) if view.is_slow(packet) else view.feed(packet):
+                    yield adapted
+        run.costs.settle(run.work)
+
+    def receipt(self, run: Run, view: View) -> ReceiptContent:
+        """The receipt of such a run when it is over."""
+        shape = record_request(run.request.payload)
+        return ended_turn(run, view.adapter.report_json(), shape, self.clock.now()).content()
 
     def with_agent(self, agent: Agent) -> "Engine":
         """An engine for another agent, with the same backends and limits."""

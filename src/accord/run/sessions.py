@@ -16,7 +16,6 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final
 from uuid import uuid4
-from weakref import WeakMethod
 
 from msgspec.structs import replace
 
@@ -26,7 +25,6 @@ from accord.ports import (
     ClaimedRun,
     PermissionChannel,
     QueuedWork,
-    QueueStore,
     RunStart,
     SessionStore,
     WorkQueue,
@@ -38,7 +36,7 @@ from accord.run.dispatch import Dispatcher
 from accord.run.endings import RunEnded, RunEndings
 from accord.run.engine import Engine
 from accord.run.followers import Follower, Followers
-from accord.run.heartbeat import BEATS_PER_LEASE, HeartbeatThread, OutageGuard
+from accord.run.outages import OutageGuard
 from accord.run.packet_log import StoreLog
 from accord.run.reads import NO_RECEIPT, SessionReads
 from accord.run.record import describe_negotiation, record_request
@@ -123,13 +121,6 @@ class Sessions(SessionReads):
         self._loop_ran_at = monotonic()
         self._recovering: Final = asyncio.Lock()
         self._is_draining = False
-        is_alive = WeakMethod(self._is_alive)  # the thread must not keep sessions alive that are no longer used
-        self._heartbeat: Final = HeartbeatThread(
-            store,
-            self.runner,
-            every_s=self._rules.lease_s / BEATS_PER_LEASE,
-            is_needed=lambda: (check := is_alive()) is not None and check(),
-        )
 
     @property
     def running(self) -> int:
@@ -299,7 +290,7 @@ class Sessions(SessionReads):
             await asyncio.wait([turn.task for turn in left])
         await self._put_back([turn for turn in left if turn.state is RunState.RELEASED])
         await self._unwritten.drain(max(0.0, until - monotonic()))
-        self._heartbeat.stop()
+        self.store.heartbeats.stop(self.runner)
         await self._followers.close()
         if self._timer is not None:
             self._timer.cancel()
@@ -308,7 +299,7 @@ class Sessions(SessionReads):
     async def _put_back(self, turns: Sequence[Run]) -> None:
         for turn in turns:
             try:
-                is_queued = isinstance(self.store, QueueStore) and await self.store.queue_again(turn.record)
+                is_queued = await self.store.queue_again(turn.record)
             except StoreError:
                 continue  # other processes find it when the lease of this one is over
             self._counts.restarted += is_queued
@@ -347,7 +338,7 @@ class Sessions(SessionReads):
         if claimed is None:
             return False
         work, is_last = claimed.work, claimed.turn.epoch >= EPOCHS_PER_RUN * MAX_RUNS
-        if work is not None and work.may_restart and not is_last and isinstance(self.store, QueueStore):
+        if work is not None and work.may_restart and not is_last:
             is_queued = await self.store.queue_again(claimed.turn)
             self._counts.restarted += is_queued
             if is_queued and self._queue is not None:
@@ -365,7 +356,6 @@ class Sessions(SessionReads):
 
     async def claim(self, agents: Sequence[str]) -> ClaimedRun | None:
         """Take the next turn of these agents from the queue; None if none waits."""
-        assert isinstance(self.store, QueueStore)  # noqa: S101 - checked when the worker is built
         self._claims += 1
         try:
             history, history_bytes = self._rules.history, self._rules.history_bytes
@@ -402,7 +392,7 @@ class Sessions(SessionReads):
     async def _sent_before(self, turn: RunRecord) -> tuple[list[PacketRecord], Sequence[str]]:
         """The packets that an earlier worker has sent of this turn, and those of them that the store does not have."""
         self._loop_ran_at = monotonic()
-        self._heartbeat.start()
+        self._start_heartbeats()
         unstored = await fence_when_possible(self._log, turn, lambda: self._is_draining)
         sent: list[PacketRecord] = []
         async with aclosing(stored_packets(self.store, turn.request_id, turn.last_seq)) as pages:
@@ -421,7 +411,6 @@ class Sessions(SessionReads):
         costs: RunCosts,
     ) -> Run | StoredRun:
         """Have a worker run this turn, unless its id is known."""
-        assert isinstance(self.store, QueueStore)  # noqa: S101 - checked when the service is built
         # Followed first: a worker may be faster than the answer of the store.
         follower = self._followers.join(record.request_id)
         try:
@@ -512,7 +501,7 @@ class Sessions(SessionReads):
 
     def keep_alive(self) -> None:
         """Send heartbeats and look for cancellations as long as this process runs turns or calls."""
-        self._heartbeat.start()
+        self._start_heartbeats()
         if self._timer is None:
             self._poll_later()
 
@@ -522,6 +511,9 @@ class Sessions(SessionReads):
             del self._live[turn.request_id]
         if turn.is_end_unwritten:
             self._unwritten.add(turn)
+
+    def _start_heartbeats(self) -> None:
+        self.store.heartbeats.start(self.runner, self._is_alive, lease_s=self._rules.lease_s)
 
     def _is_alive(self) -> bool:
         """Whether this process has turns and its event loop runs; called by the thread that sends heartbeats."""

@@ -19,13 +19,11 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Self
 from uuid import uuid4
-from weakref import WeakMethod
 
 from accord.core.backoff import Jitter
 from accord.errors import AccordError, BackendBusyError, StoreError
 from accord.ports import Channel, SlotRecord, SlotStore
 from accord.run.circuit import BackendAttempt, Circuits
-from accord.run.heartbeat import BEATS_PER_LEASE, HeartbeatThread
 
 TOPIC: Final = "slots"
 """Messages of this topic are names of backends of which a slot was freed."""
@@ -95,13 +93,6 @@ class BackendSlots:
         self._watching: Final[set[asyncio.Task[None]]] = set()
         self._freed: list[SlotRecord] = []
         self._freeing: asyncio.Task[None] | None = None
-        has_slots = WeakMethod(self._has_slots)  # the thread must not keep this object alive
-        self._heartbeat: Final = HeartbeatThread(
-            store,
-            self._holder,
-            every_s=lease_s / BEATS_PER_LEASE,
-            is_needed=lambda: (check := has_slots()) is not None and check(),
-        )
 
     def connect(self, channel: Channel) -> None:
         """Announce slots that are freed here to other processes at once, and receive their announcements."""
@@ -168,11 +159,11 @@ class BackendSlots:
             self._freeing.cancel()
         for task in self._watching:
             task.cancel()
-        self._heartbeat.stop()
+        self._store.heartbeats.stop(self._holder)
 
     def _new(self, backend: str) -> Slot:
         self._here[backend] += 1
-        self._heartbeat.start()
+        self._store.heartbeats.start(self._holder, self._has_slots, lease_s=self._lease_s)
         return Slot(self, SlotRecord(backend, uuid4().hex, self._holder))
 
     def _has_slots(self) -> bool:

@@ -1,6 +1,6 @@
 """Stores of sessions, turns, receipts and tokens. They do not depend on the engine.
 
-`sqlite.py` is one file on one machine, `postgres.py` is for several machines, `memory.py` stores nothing on disk. All
+`sqlite.py` is one file on one machine, `memory.py` is SQLite without a file, `postgres.py` is for several machines. All
 of them fulfil the contract of `ports.SessionStore`; one test suite checks it for each.
 """
 

@@ -16,9 +16,9 @@ with naming_extra("accord.stores.postgres"):
     from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from accord.errors import StoreConflictError, StoreError, UsageError
-from accord.ports import Heartbeat
 from accord.stores import liveness
 from accord.stores.failure import FailureLog, raise_store_errors, run_to_completion
+from accord.stores.heartbeats import HeartbeatConnection
 from accord.stores.migrate import migrate
 from accord.stores.rules import CLOSED
 from accord.stores.sql import P, SqlStore, Statement, T
@@ -33,6 +33,7 @@ class PostgresStore(SqlStore):
     """Sessions in a PostgreSQL database, given as `postgresql://user:password@host/database`."""
 
     def __init__(self, url: str, *, pool_size: int = POOL_SIZE) -> None:
+        super().__init__()
         try:
             self._url: Final = make_url(url).set(drivername=DRIVER)
         except (ArgumentError, ValueError):
@@ -78,7 +79,7 @@ class PostgresStore(SqlStore):
         self._failures.worked()
         return result
 
-    def heartbeat(self) -> Heartbeat:
+    def heartbeat(self) -> HeartbeatConnection:
         """A separate connection for the thread that sends heartbeats."""
         return _PostgresHeartbeat(self._url, self._name)
 

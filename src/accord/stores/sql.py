@@ -17,7 +17,6 @@ from accord.ports import (
     BudgetState,
     ClaimedRun,
     DeletionProgress,
-    Heartbeat,
     PacketBatch,
     QueuedWork,
     RunEnd,
@@ -30,6 +29,7 @@ from accord.ports import (
     WholeRun,
 )
 from accord.stores import erase, liveness, queue, slots, statements, tokens, transcripts, usage
+from accord.stores.heartbeats import HeartbeatConnection, HeartbeatThread
 from accord.stores.liveness import probe
 from accord.stores.migrate import check_schema
 from accord.stores.rules import check_quota
@@ -47,6 +47,9 @@ Statement = Callable[Concatenate[Connection, P], T]
 
 class SqlStore(ABC):
     """A store whose data is in SQL tables."""
+
+    def __init__(self) -> None:
+        self.heartbeats: Final = HeartbeatThread(self.heartbeat)
 
     @abstractmethod
     async def read(self, statement: Statement[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -111,7 +114,7 @@ class SqlStore(ABC):
         return await self.read(transcripts.messages_of, session_id, limit, max_bytes)
 
     @abstractmethod
-    def heartbeat(self) -> Heartbeat:
+    def heartbeat(self) -> HeartbeatConnection:
         """A separate connection for the thread that sends heartbeats."""
 
     async def clock_s(self) -> float:

@@ -31,9 +31,10 @@ with naming_extra("accord.stores.sqlite"):
     from sqlalchemy import Connection, NullPool, create_engine
 
 from accord.errors import StoreConflictError, StoreError
-from accord.ports import DeletionProgress, Heartbeat
+from accord.ports import DeletionProgress
 from accord.stores import liveness, statements
 from accord.stores.failure import SQLITE, FailureLog, describe_failure, raise_store_errors
+from accord.stores.heartbeats import HeartbeatConnection
 from accord.stores.liveness import probe
 from accord.stores.migrate import migrate
 from accord.stores.prepared import driver_of
@@ -85,6 +86,7 @@ class SqliteStore(SqlStore):
     """Sessions in one file. Its folder must exist, and so must the file unless the store may `create` it."""
 
     def __init__(self, path: Path, *, create: bool = True, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+        super().__init__()
         self._path: Final = path
         self._create: Final = create
         self._busy_timeout_s: Final = busy_timeout_s
@@ -177,7 +179,7 @@ class SqliteStore(SqlStore):
             await self.write(probe)  # starts only after the log was emptied, which follows the first one
         return deleted
 
-    def heartbeat(self) -> Heartbeat:
+    def heartbeat(self) -> HeartbeatConnection:
         """A separate connection for the thread that sends heartbeats."""
         return _SqliteHeartbeat(self._path, self._busy_timeout_s)
 
