@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 
 from accord.core.work.backend_call import BeginCall
+from accord.core.work.fields import ModelRequest
 from accord.errors import AccordError
 from accord.wire.agent_work import Permission, PermissionRequest
 from accord.wire.conversation import ConversationMessage
@@ -125,7 +126,10 @@ class RelayedRequest:
     """A request that is passed on: the members of its body, some of them as JSON text (`msgspec.Raw`)."""
 
     members: Mapping[str, Any]
-    hides_usage: bool = False
+    is_streamed: bool
+    answers: int
+    """How many answers are wanted."""
+    hides_usage: bool
     """Whether the usage in its stream is requested for Accord alone."""
 
 
@@ -133,25 +137,16 @@ class OpenReply(Protocol):
     """The open reply of an endpoint to a request that was passed on."""
 
     @property
-    def is_stream(self) -> bool:
-        """Whether it is a stream of events."""
-        ...
-
-    @property
     def summary(self) -> Any:
         """What was read so far: `id`, `finish_reasons`, `model`, `usage`, and the number of `answers`."""
         ...
 
     async def whole(self) -> bytes:
-        """The whole answer."""
+        """The whole answer, after which the reply is closed."""
         ...
 
     def blocks(self) -> AsyncGenerator[bytes, None]:
-        """The events of a stream, as many at a time as have arrived."""
-        ...
-
-    async def close(self) -> None:
-        """Close the reply."""
+        """The events of a stream, as many at a time as have arrived; the reply is closed with it."""
         ...
 
 
@@ -164,8 +159,8 @@ class RelayingBackend(Backend, Protocol):
         """The API that it speaks."""
         ...
 
-    def relayed_request(self, body: dict[str, Any]) -> RelayedRequest:
-        """The request with this body as it is sent to the endpoint: as it is, but for the model."""
+    def relayed_request(self, body: dict[str, Any], request: ModelRequest) -> RelayedRequest:
+        """This request with this body as it is sent to the endpoint: as it is, but for the model."""
         ...
 
     async def relay(
@@ -179,7 +174,8 @@ class RelayingBackend(Backend, Protocol):
     ) -> OpenReply:
         """Send a request of about this size; again after a failure that may pass, if `may_resend` allows it.
 
-        `begin` begins the record of each request that is sent.
+        `begin` begins the record of each request that is sent. An answer of another form than was requested, or fewer
+        answers, are a failure.
         """
         ...
 

@@ -175,7 +175,7 @@ class Circuits:
         return BackendSkippedError(f"{backend}: skipped: down{when}", details={"backend": backend})
 
 
-class HeldSlot(Protocol):
+class _Slot(Protocol):
     """A slot of a backend that may be called only so many times at once."""
 
     def release(self) -> None:
@@ -193,7 +193,6 @@ class BackendAttempt:
     __slots__ = (
         "_circuits",
         "_counted",
-        "_goes_on",
         "_is_trial",
         "_others",
         "_skipped",
@@ -211,7 +210,7 @@ class BackendAttempt:
         others: bool,
         skipped: bool,
         is_last_resort: bool = False,
-        slot: "HeldSlot | None" = None,
+        slot: _Slot | None = None,
     ) -> None:
         self.backend: Final = backend
         self._others: Final = others
@@ -222,22 +221,11 @@ class BackendAttempt:
         self._circuits: Final = circuits
         self._skipped: Final = skipped
         self._is_trial = False
-        self._goes_on = False
 
     def began(self) -> None:
         """Note that the answer has begun, so that a trial is over."""
         self._is_trial = False
         self._circuits.began(self.backend)
-
-    def leave_open(self) -> "HeldSlot | None":
-        """Note that the answer has begun and goes on after this block, which does not note its end then.
-
-        The reader of the answer does that, with `Circuits.succeeded` or `Circuits.failed`, and releases the slot that
-        this returns.
-        """
-        self._goes_on = True
-        self.began()
-        return self.slot
 
     def may_resend(self, error: AccordError) -> bool:
         """Whether the backend may send the request again after this failure, which counts.
@@ -265,8 +253,6 @@ class BackendAttempt:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is None and self._goes_on:
-            return
         if self.slot is not None:
             self.slot.release()
         if error is None or isinstance(error, EmulationError):  # what it answered is another matter

@@ -145,7 +145,7 @@ class Run:
         self._timer: Final = RunTimer()
         self._order: Final = PacketOrder()
         self._size: Final = RunSize(engine.size_limits)
-        self._questions: Final = RunQuestions(engine.dispatcher, engine.agent, self._timer, costs, streams=streams)
+        self._questions: Final = RunQuestions(engine.dispatcher, engine.agent, self._timer, costs, streams)
         if rejection is not None and rejection.refusal is not None:
             self._questions.records.append(WorkRecord(outcome=rejection.refusal))
         self.work: Final[Sequence[WorkRecord]] = self._questions.records

@@ -396,8 +396,8 @@ def accord_member(call: ModelCall) -> dict[str, Any]:
     failed = [name for name, error in call.record.failures if not isinstance(error, BackendRetriedError)]
     if failed:
         member["fallbacks"] = list(dict.fromkeys(failed))
-    if call.upstream_label is not None:
-        member["upstream"] = call.upstream_label
+    if call.summary.label is not None:
+        member["upstream"] = call.summary.label
     return member | (end_label(call) or {})
 
 
@@ -419,8 +419,8 @@ def call_member(call: ModelCall) -> dict[str, Any]:
     given = {
         "served_by": call.served_by,
         "model": call.model,
-        "response_id": call.response_id,
-        "finish_reasons": list(call.finish_reasons) or None,
+        "response_id": call.summary.id,
+        "finish_reasons": list(call.summary.finish_reasons) or None,
     }
     return member | {name: value for name, value in given.items() if value is not None} | call.costs.members()
 
