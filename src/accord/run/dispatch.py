@@ -227,10 +227,37 @@ class Dispatcher:
         return LimitedAttempts(self.circuits, self.slots, self.concurrent, backends, failures)
 
     def answer(
-        self, order: WorkOrder, record: WorkRecord, timer: RunTimer, costs: RunCosts
+        self,
+        order: WorkOrder,
+        record: WorkRecord,
+        timer: RunTimer,
+        costs: RunCosts,
+        received: list[AnyPiece] | None = None,
     ) -> AsyncGenerator[AnyPiece, None]:
-        """The answer to this work, from the first backend of the plan that gives one."""
-        plan, begin = partial(self._plan_order, order, record, costs), partial(self._begin_order, order, record, timer)
+        """The answer to this work, from the first backend of the plan that gives one, also added to `received`."""
+
+        async def plan() -> tuple[Mapping[str, Offer], int]:
+            began_at = self._clock.monotonic()
+            outcome = shared_plan(order, self.candidates(record.caller, costs.payer.backends), self.config)
+            self.note_plan(record, outcome, began_at)
+            if isinstance(outcome, Refusal):
+                raise RefusedError(outcome.message, outcome.code, outcome.dump())
+            offers = offers_of(outcome)
+            return offers, await costs.reserve(tuple(offers), order)
+
+        async def begin(offer: Offer, may_resend: MayResend) -> Begun[AnyPiece]:
+            record.dispositions = [
+                FieldRecord(field=ORDER_FIELDS.get(name, name), disposition=Disposition.ASSUMED, reason=reason)
+                for name, reason in self.assumed(offer, order).items()
+            ]
+            answer = self.answer_from(offer, order, record, timer, may_resend=may_resend)
+            answer.received = received
+            try:
+                return await anext(answer), answer
+            except BaseException:
+                await answer.aclose()
+                raise
+
         return self.first_answer(record, costs, plan, begin)
 
     async def first_answer(
@@ -274,26 +301,6 @@ class Dispatcher:
         """Record and log what was planned from this time on."""
         record.outcome, record.plan_ms = outcome, (self._clock.monotonic() - began_at) * 1_000
         log_plan(outcome, record.request_id)
-
-    async def _plan_order(
-        self, order: WorkOrder, record: WorkRecord, costs: RunCosts
-    ) -> tuple[Mapping[str, Offer], int]:
-        began_at = self._clock.monotonic()
-        outcome = shared_plan(order, self.candidates(record.caller, costs.payer.backends), self.config)
-        self.note_plan(record, outcome, began_at)
-        if isinstance(outcome, Refusal):
-            raise RefusedError(outcome.message, outcome.code, outcome.dump())
-        offers = offers_of(outcome)
-        return offers, await costs.reserve(tuple(offers), order)
-
-    async def _begin_order(
-        self, order: WorkOrder, record: WorkRecord, timer: RunTimer, offer: Offer, may_resend: MayResend
-    ) -> Begun[AnyPiece]:
-        record.dispositions = [
-            FieldRecord(field=ORDER_FIELDS.get(name, name), disposition=Disposition.ASSUMED, reason=reason)
-            for name, reason in self.assumed(offer, order).items()
-        ]
-        return await self.answer_from(offer, order, record, timer, may_resend=may_resend).begun()
 
     def assumed(self, offer: Offer, order: WorkOrder) -> Mapping[str, str]:
         """What the backend of this offer chooses for the order because its API requires it, by capability, and why."""
@@ -342,7 +349,9 @@ class Dispatcher:
 
     async def _prepare(self, offer: Offer, order: WorkOrder, record: WorkRecord, timer: RunTimer) -> EmulationRun:
         """The emulations of this offer; raises `BackendError` for an image that must be described and is not."""
-        order = _stream_if_native(order, self.backends[offer.backend])
+        order = _without_losses(offer, _stream_if_native(order, self.backends[offer.backend]))
+        if not offer.rescues and order.response_schema is None and not order.json_mode:
+            return EmulationRun(order, ())  # nothing is emulated, described or checked
         settings = replace(await self._settings_for(offer, order, record, timer), marker=self._markers())
         run = await off_loop(schema_size(order), self._emulate, offer, order, settings)
         if record.must_see and any(effect.kind is EffectKind.IMAGE_NOT_SEEN for effect in run.record.effects):
@@ -354,7 +363,6 @@ class Dispatcher:
     def _emulate(self, offer: Offer, order: WorkOrder, settings: EmulationSettings) -> EmulationRun:
         rescued = [rescue.capability for rescue in offer.rescues]
         chosen = choose_emulations(self.config.emulation, rescued, settings)
-        order = _without_losses(offer, order)
         check = output_check(order, settings.max_retries)
         # An emulation of the capability judges the answer itself.
         checks = () if check is None or check.capability in map(canonical_name, rescued) else (check,)
@@ -407,6 +415,8 @@ ORDER_FIELDS: Final[Mapping[str, str]] = {Capability.EXTENDED_THINKING: "thinkin
 
 
 def _without_losses(offer: Offer, order: WorkOrder) -> WorkOrder:
+    if not (offer.losses or offer.unmet):
+        return order
     return remove_unsupported(
         order, [loss.capability for loss in offer.losses], [short.capability for short in offer.unmet]
     )
@@ -442,7 +452,7 @@ class BackendReading:
         """The next piece; None at the end."""
         try:
             polled = self.wait.poll(anext(self.pieces, None))
-            piece = polled.result if isinstance(polled, Ready) else await self.wait.finish(self.seconds, polled)
+            piece = polled[0] if isinstance(polled, Ready) else await self.wait.finish(self.seconds, polled)
         except BackendError:
             if self.call is not None:
                 self.call.has_failed = True
@@ -467,6 +477,8 @@ class EmulatedAnswer:
     record: WorkRecord
     prepare: Callable[[], Awaitable[EmulationRun]]
     send: Callable[[WorkOrder], BackendReading]
+    received: list[AnyPiece] | None = None
+    """What each piece is added to before it goes on."""
     _run: EmulationRun | None = None
     _reading: BackendReading | None = None
     _ready: Iterator[AnyPiece] = field(default_factory=lambda: iter(()))
@@ -484,6 +496,8 @@ class EmulatedAnswer:
                 self._reading = None
             else:
                 self._ready = iter(run.feed(piece))
+        if self.received is not None:
+            self.received.append(ready)
         return ready
 
     def _send_next(self, run: EmulationRun) -> BackendReading:
@@ -496,14 +510,6 @@ class EmulatedAnswer:
         if failure.code is ErrorCode.BACKEND_FAILED:
             raise BackendError(failure.message, retryable=not run.contradicted, details=details, is_outage=False)
         raise EmulationError(failure.message, details=details)
-
-    async def begun(self) -> Begun[AnyPiece]:
-        """The first piece, and this for the others; closed if the first one cannot be had."""
-        try:
-            return await anext(self), self
-        except BaseException:
-            await self.aclose()
-            raise
 
     async def aclose(self) -> None:
         """Stop the backend if it is still answering, and record what was emulated."""
@@ -533,8 +539,8 @@ class RunQuestions:
     records: list[WorkRecord] = field(default_factory=list[WorkRecord])
     _answers: list[AsyncGenerator[AnyPiece, None]] = field(default_factory=list[AsyncGenerator[AnyPiece, None]])
 
-    def __call__(self, turn: Turn, question: Question) -> AsyncGenerator[AnyPiece, None]:
-        """Send a question of this turn to the backends; gives the answer piece by piece."""
+    def __call__(self, turn: Turn, question: Question, received: list[AnyPiece]) -> AsyncGenerator[AnyPiece, None]:
+        """Send a question of this turn to the backends; gives the answer piece by piece, and adds it to `received`."""
         self.timer.raise_if_over()
         record = WorkRecord(request_id=str(turn.request.request_id), caller=turn.request.context.user.id)
         self.records.append(record)
@@ -555,7 +561,7 @@ class RunQuestions:
             follow=question.follow,
             requirements=question.requirements or stated_requirements(self.agent, turn.request),
         )
-        answer = self.dispatcher.answer(order, record, self.timer, self.costs)
+        answer = self.dispatcher.answer(order, record, self.timer, self.costs, received)
         self._answers.append(answer)
         return answer
 

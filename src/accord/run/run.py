@@ -284,7 +284,7 @@ class Run:
                 raise over
             polled = self._wait.poll(anext(items, NOTHING_MORE))
             if isinstance(polled, Ready):
-                item = polled.result
+                item = polled[0]
             else:
                 self._write_soon()
                 seconds = limits.first_packet_s if self.first_packet_ms is None else limits.gap_s
