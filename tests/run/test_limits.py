@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from accord.errors import TimedOutError, TurnCancelledError
-from accord.run.limits import Ready, RunTimer, poll
+from accord.run.limits import Ready, RunTimer, Wait, poll
 from accord.servers.http.exchange import within
 
 
@@ -106,7 +106,7 @@ def test_an_inner_asyncio_timeout_still_works():
 
 async def upto(timer: RunTimer, seconds: float, awaitable: Awaitable[Any]) -> None:
     """Wait for this for so many seconds at most."""
-    wait = timer.wait("the agent")
+    wait = Wait(timer, "the agent")
     polled = wait.poll(awaitable)
     assert not isinstance(polled, Ready)
     await wait.finish(seconds, polled)

@@ -33,7 +33,14 @@ from accord.apis.codec import (
 )
 from accord.apis.failure import EndpointError, Failure, FailureReport, text_of
 from accord.backends.evidence import gather, manifest_of
-from accord.backends.relay import LONG_PREAMBLE, MAX_PREAMBLE_BYTES, MAX_STREAM_BYTES, TOO_LONG, RelayedReply
+from accord.backends.relay import (
+    LONG_PREAMBLE,
+    MAX_PREAMBLE_BYTES,
+    MAX_STREAM_BYTES,
+    TOO_LONG,
+    RelayedReply,
+    RelayedRequest,
+)
 from accord.backends.upstream import Upstream, UpstreamError, UpstreamReply, UpstreamRequest
 from accord.core.backoff import Jitter, delay_s, parse_retry_after
 from accord.core.sse import EventDecoder, ServerEvent
@@ -42,7 +49,7 @@ from accord.core.work.evidence import Layer
 from accord.core.work.fields import COLUMNS, FieldColumn, ModelRequest
 from accord.errors import BackendError, InvalidMessageError, UsageError
 from accord.off_loop import off_loop, size_of
-from accord.ports import Clock, MayResend, RelayedRequest
+from accord.ports import Clock, MayResend
 from accord.wire.capability import REASONING_HISTORY
 from accord.wire.conversation import ConversationMessage, TextPart
 from accord.wire.disposition import Api

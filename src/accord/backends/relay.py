@@ -4,7 +4,8 @@ An answer is checked and watched, not changed, but for labels of another Accord 
 for. What an event is, says the codec (`apis/relayed.py`).
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -18,7 +19,6 @@ from accord.backends.upstream import UpstreamError, UpstreamReply
 from accord.core.sse import EventBlocks, ServerEvent, parse_block, plain_data, split_events
 from accord.core.work.backend_call import BackendCall
 from accord.errors import BackendError, InvalidMessageError
-from accord.ports import RelayedRequest
 from accord.wire.message import MAX_DEPTH
 
 MAX_PREAMBLE_BYTES: Final = 64 << 10
@@ -45,6 +45,18 @@ def _is_plain(event: bytes) -> bool:
 @lru_cache
 def _lines_decoder(event_type: type[AnswerEvent]) -> Callable[[bytes], Sequence[AnswerEvent]]:
     return msgspec.json.Decoder(event_type).decode_lines
+
+
+@dataclass(frozen=True, slots=True)
+class RelayedRequest:
+    """A request that is passed on: the members of its body, some of them as JSON text (`msgspec.Raw`)."""
+
+    members: Mapping[str, Any]
+    is_streamed: bool
+    answers: int
+    """How many answers are wanted."""
+    hides_usage: bool
+    """Whether the usage in its stream is requested for Accord alone."""
 
 
 class RelayedReply:

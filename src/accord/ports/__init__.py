@@ -5,21 +5,15 @@ Only protocols and the values that they exchange; the implementations are in `ba
 """
 
 from accord.ports.backends import (
-    AssumingBackend,
     Backend,
     BackendDescription,
     BackendPrice,
     Clock,
-    CountingBackend,
     DescribedBackend,
     EvidenceSource,
     ManagedBackend,
     MayResend,
-    OpenReply,
     PermissionChannel,
-    RecordingBackend,
-    RelayedRequest,
-    RelayingBackend,
     SystemClock,
 )
 from accord.ports.queue import Channel, LinkCounts, PacketLog, RunLog, RunNews, WorkItem, WorkQueue
@@ -53,7 +47,6 @@ from accord.ports.stores import (
 
 __all__ = [
     "HISTORY_BYTES",
-    "AssumingBackend",
     "Backend",
     "BackendDescription",
     "BackendPrice",
@@ -62,7 +55,6 @@ __all__ = [
     "Channel",
     "ClaimedRun",
     "Clock",
-    "CountingBackend",
     "DeletionProgress",
     "DescribedBackend",
     "EvidenceSource",
@@ -72,16 +64,12 @@ __all__ = [
     "LongestRuns",
     "ManagedBackend",
     "MayResend",
-    "OpenReply",
     "PacketBatch",
     "PacketLog",
     "PermissionChannel",
     "QueueDepth",
     "QueueStore",
     "QueuedWork",
-    "RecordingBackend",
-    "RelayedRequest",
-    "RelayingBackend",
     "RunEnd",
     "RunLog",
     "RunNews",

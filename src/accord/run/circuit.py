@@ -24,11 +24,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from accord.core.backoff import Jitter
 from accord.errors import AccordError, BackendError, BackendSkippedError, EmulationError, TimedOutError
 from accord.ports import Clock
+
+if TYPE_CHECKING:
+    from accord.run.slots import Slot
 
 MAX_RETRY_AFTER_S: Final = 3_600.0
 """The longest pause that an endpoint can ask for."""
@@ -175,14 +178,6 @@ class Circuits:
         return BackendSkippedError(f"{backend}: skipped: down{when}", details={"backend": backend})
 
 
-class _Slot(Protocol):
-    """A slot of a backend that may be called only so many times at once."""
-
-    def release(self) -> None:
-        """Free the slot soon; a second call does nothing."""
-        ...
-
-
 class BackendAttempt:
     """One request to one backend: a context manager that notes how it went.
 
@@ -210,7 +205,7 @@ class BackendAttempt:
         others: bool,
         skipped: bool,
         is_last_resort: bool = False,
-        slot: _Slot | None = None,
+        slot: "Slot | None" = None,
     ) -> None:
         self.backend: Final = backend
         self._others: Final = others

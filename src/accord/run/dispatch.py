@@ -18,6 +18,7 @@ from secrets import token_hex
 from typing import Any, Final, Protocol, Self, TypeVar, cast
 
 from accord.agent import Agent, Question, Turn
+from accord.backends.model import ModelBackend
 from accord.core.sizes import AnswerSize, SizeLimits
 from accord.core.work.backend_call import BackendCall
 from accord.core.work.conversation import build_order
@@ -39,15 +40,12 @@ from accord.errors import (
 )
 from accord.off_loop import off_loop, schema_size
 from accord.ports import (
-    AssumingBackend,
     Backend,
     BackendDescription,
     BackendPrice,
     Clock,
     DescribedBackend,
     MayResend,
-    RecordingBackend,
-    RelayingBackend,
     SystemClock,
 )
 from accord.run.circuit import Circuits
@@ -66,8 +64,6 @@ from accord.wire.request import ServiceRequest
 from accord.wire.work import AnyPiece, WorkOrder
 
 NOT_DESCRIBED: Final = "it cannot see images, and an image could not be described for it"
-
-
 FAILURES: Final = (BackendError, TimedOutError)
 """After these, another backend may answer."""
 
@@ -83,8 +79,8 @@ class Parts(AsyncIterable[PartT_co], Protocol[PartT_co]):
         ...
 
 
-Begun = tuple[PartT, Parts[PartT]]
-"""The first part of an answer, and what gives the others."""
+Begun = tuple[PartT, Parts[PartT] | None]
+"""The first part of an answer, and what gives the others; None if it is the whole answer."""
 
 
 def new_marker() -> str:
@@ -183,13 +179,7 @@ class Dispatcher:
         """Where these calls are counted: until a store is handed in, in this process only."""
         self._describe: Final = describe
         """Describes the backend of a name; without it, those are described that do it themselves."""
-        self._recording: Final = {
-            name: each for name, each in self.backends.items() if isinstance(each, RecordingBackend)
-        }
-        self.relaying: Final = {name: each for name, each in self.backends.items() if isinstance(each, RelayingBackend)}
-        self._assuming: Final = {
-            name: each for name, each in self.backends.items() if isinstance(each, AssumingBackend)
-        }
+        self.models: Final = {name: each for name, each in self.backends.items() if isinstance(each, ModelBackend)}
         self.refusals: Final = refusals or RefusalMemory(self._clock)
         self._plain: Final[dict[str, Candidate]] = {}
         """The candidates of backends that have refused nothing, by name."""
@@ -281,10 +271,13 @@ class Dispatcher:
                         first, others = await begin(offers[attempt.backend], attempt.may_resend)
                         has_begun = True
                         attempt.began()
-                        async with aclosing(others):
+                        if others is None:
                             yield first
-                            async for part in others:
-                                yield part
+                        else:
+                            async with aclosing(others):
+                                yield first
+                                async for part in others:
+                                    yield part
                     return
                 except FAILURES as error:
                     self.remember_refusal(attempt.backend, error, record)
@@ -304,7 +297,7 @@ class Dispatcher:
 
     def assumed(self, offer: Offer, order: WorkOrder) -> Mapping[str, str]:
         """What the backend of this offer chooses for the order because its API requires it, by capability, and why."""
-        backend = self._assuming.get(offer.backend)
+        backend = self.models.get(offer.backend)
         if backend is None:
             return {}
         choices = backend.assumed(_without_losses(offer, order))
@@ -320,8 +313,8 @@ class Dispatcher:
         """
         record.backend = name = offer.backend
         prepare = partial(self._prepare, offer, order, record, timer)
-        send = partial(self._send, name, record, timer.wait(name), may_resend)
-        return EmulatedAnswer(self, name, record, prepare, send)
+        send = partial(self._send, name, record, Wait(timer, name), may_resend)
+        return EmulatedAnswer(self.refusals, name, record, prepare, send)
 
     def _send(  # noqa: PLR0913 - what is sent, and how it is waited for
         self,
@@ -335,9 +328,9 @@ class Dispatcher:
     ) -> "BackendReading":
         """Send this order to this backend; each request that this takes is recorded."""
         begin = partial(record.begin_call, name, order, describes=describes)
-        recording, call = self._recording.get(name), None
-        if recording is not None:
-            pieces = recording.answer_recorded(order, begin, may_resend=may_resend)
+        model, call = self.models.get(name), None
+        if model is not None:
+            pieces = model.answer_recorded(order, begin, may_resend=may_resend)
         else:
             call = begin()
             pieces = cast("AsyncGenerator[AnyPiece, None]", self.backends[name].answer(order))
@@ -349,7 +342,11 @@ class Dispatcher:
 
     async def _prepare(self, offer: Offer, order: WorkOrder, record: WorkRecord, timer: RunTimer) -> EmulationRun:
         """The emulations of this offer; raises `BackendError` for an image that must be described and is not."""
-        order = _without_losses(offer, _stream_if_native(order, self.backends[offer.backend]))
+        order = _without_losses(offer, order)
+        level = declared_level(self.backends[offer.backend].manifest, Capability.STREAMING)
+        if not order.stream and level is not None and level.root == SupportLevel.NATIVE.root:
+            # The time limits then notice a backend that hangs in its answer.
+            order = order.model_copy(update={"stream": True})
         if not offer.rescues and order.response_schema is None and not order.json_mode:
             return EmulationRun(order, ())  # nothing is emulated, described or checked
         settings = replace(await self._settings_for(offer, order, record, timer), marker=self._markers())
@@ -384,7 +381,7 @@ class Dispatcher:
         return record.described or self.settings
 
     async def _describe_images(self, describer: ImageDescriber, record: WorkRecord, timer: RunTimer) -> None:
-        wait = timer.wait(describer.by)
+        wait = Wait(timer, describer.by)
         while to_send := describer.next_order():
             try:
                 with await anext(self.attempts((describer.by,), [])) as attempt:
@@ -395,14 +392,6 @@ class Dispatcher:
             except FAILURES as error:
                 self.remember_refusal(describer.by, error, record)
                 describer.give_up(error.message)
-
-    def count_contradictions(self, backend: str, turn: EmulationRun, record: WorkRecord) -> None:
-        """Count answers that contradict the manifest."""
-        for check in turn.checks:
-            if turn.stage is EmulationStage.DONE:
-                self.refusals.agree(backend, check, record.origin)
-            elif turn.contradicted[check]:
-                self.refusals.contradict(backend, check, record.origin, turn.contradicted[check])
 
     def remember_refusal(self, backend: str, error: AccordError, record: WorkRecord) -> None:
         """Keep which capability this backend's endpoint refused."""
@@ -420,14 +409,6 @@ def _without_losses(offer: Offer, order: WorkOrder) -> WorkOrder:
     return remove_unsupported(
         order, [loss.capability for loss in offer.losses], [short.capability for short in offer.unmet]
     )
-
-
-def _stream_if_native(order: WorkOrder, backend: Backend) -> WorkOrder:
-    """The order, streamed where the backend can: the time limits then notice a backend that hangs in its answer."""
-    level = declared_level(backend.manifest, Capability.STREAMING)
-    if order.stream or level is None or level.root != SupportLevel.NATIVE.root:
-        return order
-    return order.model_copy(update={"stream": True})
 
 
 def offers_of(plan: Plan) -> dict[str, Offer]:
@@ -472,7 +453,7 @@ class EmulatedAnswer:
     An asynchronous iterator over the pieces that can go on, to be closed. Nothing is sent before the first is wanted.
     """
 
-    dispatcher: Dispatcher
+    refusals: RefusalMemory
     backend: str
     record: WorkRecord
     prepare: Callable[[], Awaitable[EmulationRun]]
@@ -520,8 +501,12 @@ class EmulatedAnswer:
                 await reading.pieces.aclose()
         finally:
             if run is not None:
-                self.record.emulation = run.record
-                self.dispatcher.count_contradictions(self.backend, run, self.record)
+                self.record.emulation, origin = run.record, self.record.origin
+                for check in run.checks:  # answers that contradict the manifest are counted
+                    if run.stage is EmulationStage.DONE:
+                        self.refusals.agree(self.backend, check, origin)
+                    elif run.contradicted[check]:
+                        self.refusals.contradict(self.backend, check, origin, run.contradicted[check])
 
 
 @dataclass(slots=True)

@@ -145,13 +145,6 @@ class RunTimer:
             task.add_done_callback(lambda _: watcher.done() or watcher.set_result(None))
             await watcher
 
-    def wait(self, source: str, *, is_agent: bool = False) -> "Wait":
-        """A wait for this source, to be used again and again.
-
-        If the source is the agent, its limit ends the turn, and its time can be paused.
-        """
-        return Wait(self, source, is_agent=is_agent)
-
     def close(self) -> None:
         """Stop the timer: nothing is waited for any more."""
         if self._timer is not None:
@@ -188,7 +181,10 @@ class RunTimer:
 
 
 class Wait:
-    """Waiting for one thing after another from the same source. Used by one task at a time."""
+    """Waiting for one thing after another from the same source. Used by one task at a time.
+
+    If the source is the agent, its limit ends the turn, and its time can be paused.
+    """
 
     __slots__ = ("_ended", "_paused_left_s", "_timer", "is_agent", "seconds", "source", "task", "until")
 

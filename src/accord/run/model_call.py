@@ -4,16 +4,18 @@ import re
 from collections.abc import AsyncGenerator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from msgspec import Raw
 
 from accord.apis.failure import EndpointError
 from accord.apis.named_fields import path_of
 from accord.apis.relayed import AnswerSummary
+from accord.backends.relay import RelayedRequest
 from accord.core.work.fields import ModelRequest, place_of, protects_caller, row_of, values_at
 from accord.core.work.groups import BackendGroup
 from accord.errors import AccordError, BackendError
-from accord.ports import Backend, MayResend, RelayedRequest
+from accord.ports import Backend, MayResend
 from accord.run.costs import RunCosts
 from accord.run.dispatch import WorkRecord
 from accord.wire.disposition import Api, Disposition, FieldClass, FieldPolicy, FieldRecord
@@ -21,6 +23,9 @@ from accord.wire.keys import NO_RULES, KeyRules
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.plan import Offer, Plan
 from accord.wire.work import AnyPiece
+
+NOTHING_READ: Final = AnswerSummary()
+"""What an answer says of itself before any of it was read; nothing is added to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,7 @@ class ModelCall:
     more_records: list[WorkRecord] = field(default_factory=list[WorkRecord])
     configured_model: str | None = None
     """The configured model of the backend that is tried, if it is known."""
-    summary: AnswerSummary = field(default_factory=AnswerSummary)
+    summary: AnswerSummary = field(default_factory=lambda: NOTHING_READ)
     """What the answer says of itself, as far as it was read."""
     parts: dict[str, None] = field(default_factory=dict[str, None])
     """What the answers had that not every API has, as the backend's table of answers names it."""

@@ -27,6 +27,8 @@ from accord.apis.answer_table import answer_records, part_of
 from accord.apis.failure import EndpointError
 from accord.apis.relayed import MAX_ID_CHARS, SEVERAL_ANSWERS, AnswerSummary
 from accord.apis.request_readers import order_without
+from accord.backends.model import ModelBackend
+from accord.backends.relay import RelayedReply, RelayedRequest
 from accord.core.sizes import AnswerSize
 from accord.core.vocabulary import unknown_name
 from accord.core.work.dispositions import (
@@ -48,10 +50,10 @@ from accord.core.work.signatures import has_marks, mark_signature, own_signature
 from accord.core.work.translated import put_field, translated_value
 from accord.errors import BackendError, BackendRetriedError, ErrorCode, RefusedError
 from accord.off_loop import off_loop, schema_size
-from accord.ports import Backend, Clock, MayResend, OpenReply, RelayedRequest, RelayingBackend
+from accord.ports import Backend, Clock, MayResend
 from accord.run.dispatch import FAILURES, BackendReading, Begun, Dispatcher, EmulatedAnswer, WorkRecord, offers_of
-from accord.run.limits import RunTimer
-from accord.run.model_call import Decision, ModelAnswer, ModelCall, PassedOn, refused_fields
+from accord.run.limits import RunTimer, Wait
+from accord.run.model_call import NOTHING_READ, Decision, ModelAnswer, ModelCall, PassedOn, refused_fields
 from accord.wire.capability import Capability
 from accord.wire.disposition import Api, Disposition, FieldPolicy, FieldRecord
 from accord.wire.emulation import Disabled, EmulationConfig
@@ -233,17 +235,16 @@ class ModelCalls:
 
     async def _begin(self, call: ModelCall, offer: Offer, may_resend: MayResend) -> Begun[AnswerPart]:
         """Begin the answer of this backend; without a tuning field if that is what its endpoint refuses."""
-        refusals, origin, backend = self.dispatcher.refusals, call.record.origin, offer.backend
+        refusals, caller, backend = self.dispatcher.refusals, call.record.caller, offer.backend
         call.left_out, call.may_resend = frozenset(), may_resend
-        column = self._column(backend)
         call.asks_one_by_one = call.request.answers > 1 and (
-            "n" in column.lacks or SEVERAL_ANSWERS in refusals.capabilities_of(backend, origin.caller)
+            "n" in self._column(backend).lacks or SEVERAL_ANSWERS in refusals.capabilities_of(backend, caller)
         )
         for _ in range(MAX_LEARNED):  # most endpoints name one field at a time
             try:
                 return await self._begin_once(call, offer)
             except FAILURES as error:
-                names = refused_fields(call, error, column.api)
+                names, origin = refused_fields(call, error, self._column(backend).api), call.record.origin
                 if isinstance(error, BackendError) and error.refused == SEVERAL_ANSWERS:
                     call.asks_one_by_one = True
                     self.dispatcher.remember_refusal(backend, error, call.record)
@@ -256,13 +257,14 @@ class ModelCalls:
         return await self._begin_once(call, offer)
 
     async def _begin_once(self, call: ModelCall, offer: Offer) -> Begun[AnswerPart]:
-        request, column, relay = call.request, self._column(offer.backend), self.dispatcher.relaying.get(offer.backend)
-        kind = column.api
+        request, relay = call.request, self.dispatcher.models.get(offer.backend)
         is_first = not (call.left_out or call.asks_one_by_one)  # what it refused in this request changes what is sent
         known = call.decision.passed_on.get(offer.backend) if call.decision is not None and is_first else None
         if known is not None and relay is not None and call.words is not None:
             self._begin_attempt(call, offer.backend, known.labels)
             return await _begun(call, await self._relay(call, relay, _with_words(known.request, call.words)))
+        column = self._column(offer.backend)
+        kind = column.api
         check = output_check(request.order, self.dispatcher.settings.max_retries)
         # Each of several answers is checked, which is done one by one.
         splits = request.answers > 1 and (check is not None or kind is not request.api or call.asks_one_by_one)
@@ -288,10 +290,10 @@ class ModelCalls:
         body = without_fields(request.body, dropped) if dropped else request.body
         if check is None:
             return await _begun(call, await self._relay(call, relay, self._passed_on(call, relay, body, labels)))
-        return await self._relay_checked(call, relay, body, check), _nothing()
+        return await self._relay_checked(call, relay, body, check), None
 
     def _passed_on(
-        self, call: ModelCall, backend: RelayingBackend, body: dict[str, Any], labels: tuple[FieldRecord, ...]
+        self, call: ModelCall, backend: ModelBackend, body: dict[str, Any], labels: tuple[FieldRecord, ...]
     ) -> RelayedRequest:
         """The request with this body as the backend gets it; kept for others of the same shape."""
         to_send, words = backend.relayed_request(body, call.request), call.words
@@ -309,7 +311,7 @@ class ModelCalls:
         described = self.dispatcher.known.get(backend)
         call.configured_model = None if described is None else described.model
         call.record.backend, call.record.dispositions = backend, list(labels)
-        call.summary, call.record.answer, call.parts = AnswerSummary(), None, {}
+        call.summary, call.record.answer, call.parts = NOTHING_READ, None, {}
 
     def _dropped_and_emulated(
         self, call: ModelCall, offer: Offer, column: FieldColumn, *, unchanged: bool
@@ -327,8 +329,8 @@ class ModelCalls:
         )
 
     async def _relay(
-        self, call: ModelCall, backend: RelayingBackend, request: RelayedRequest, order: WorkOrder | None = None
-    ) -> OpenReply:
+        self, call: ModelCall, backend: ModelBackend, request: RelayedRequest, order: WorkOrder | None = None
+    ) -> RelayedReply:
         """Pass this request on; for the records, it is about this order, or about what the client sent."""
         begin = partial(call.record.begin_call, backend.name, order or call.request)
         reply = await backend.relay(request, call.size, call.headers, begin, may_resend=call.may_resend)
@@ -336,7 +338,7 @@ class ModelCalls:
         return reply
 
     async def _relay_checked(
-        self, call: ModelCall, backend: RelayingBackend, body: dict[str, Any], check: Emulation
+        self, call: ModelCall, backend: ModelBackend, body: dict[str, Any], check: Emulation
     ) -> bytes:
         """Pass the request on and hold its answer until it is valid; an invalid one is requested again."""
         dispatcher, order, streams, held = self.dispatcher, call.request.order, call.request.is_streamed, b""
@@ -355,10 +357,10 @@ class ModelCalls:
 
         def send(to_send: WorkOrder) -> BackendReading:
             size = AnswerSize(name, dispatcher.size_limits)
-            return BackendReading(pieces(to_send), RunTimer().wait(name), seconds, seconds, size)
+            return BackendReading(pieces(to_send), Wait(RunTimer(), name), seconds, seconds, size)
 
         prepare = partial(off_loop, schema_size(order), EmulationRun, order, (check,))
-        async with aclosing(EmulatedAnswer(dispatcher, name, call.record, prepare, send)) as answer:
+        async with aclosing(EmulatedAnswer(dispatcher.refusals, name, call.record, prepare, send)) as answer:
             async for _ in answer:
                 pass
         return held
@@ -371,7 +373,7 @@ class ModelCalls:
         call.more_records = [
             WorkRecord(request_id=call.request_id, caller=call.record.caller) for _ in range(call.request.answers - 1)
         ]
-        timer, answers = RunTimer(), list[EmulatedAnswer]()
+        call.summary, timer, answers = AnswerSummary(), RunTimer(), list[EmulatedAnswer]()
         for record in call.work:
             record.must_see, record.outcome = True, call.record.outcome
             answers.append(self.dispatcher.answer_from(offer, order, record, timer, may_resend=call.may_resend))
@@ -488,7 +490,8 @@ def _without_foreign_signatures(
 
 def _with_words(request: RelayedRequest, words: Mapping[str, Raw]) -> RelayedRequest:
     """The request with these members as a client sent them."""
-    return replace(request, members={**request.members, **words})
+    members = {**request.members, **words}
+    return RelayedRequest(members, request.is_streamed, request.answers, request.hides_usage)
 
 
 def _without_words(request: RelayedRequest, names: Container[str]) -> RelayedRequest:
@@ -516,14 +519,9 @@ async def _collect(pieces: EmulatedAnswer, kind: Api) -> list[AnyPiece]:
         return [mark_signature(piece, kind) async for piece in pieces]
 
 
-async def _begun(call: ModelCall, reply: OpenReply) -> Begun[AnswerPart]:
+async def _begun(call: ModelCall, reply: RelayedReply) -> Begun[AnswerPart]:
     """The whole answer of an endpoint, or the first block of it and what gives the others."""
     if not call.request.is_streamed:
-        return await reply.whole(), _nothing()
+        return await reply.whole(), None
     blocks = reply.blocks()
     return await anext(blocks, b""), blocks
-
-
-async def _nothing() -> AsyncGenerator[bytes, None]:
-    return
-    yield b""
