@@ -112,8 +112,8 @@ class Question:
 class AskBackend(Protocol):
     """Sends a question to a backend."""
 
-    def __call__(self, turn: "Turn", question: Question) -> AsyncIterator[AnyPiece]:
-        """The answer, piece by piece."""
+    def __call__(self, turn: "Turn", question: Question, received: list[AnyPiece]) -> AsyncIterator[AnyPiece]:
+        """The answer, piece by piece; each is added to those that were received before."""
         ...
 
 
@@ -131,9 +131,9 @@ async def deny_permission(_: PermissionRequest) -> Permission:
 class Answer:
     """The answer to one question: iterate over its text, or await all of it."""
 
-    def __init__(self, pieces: AsyncIterator[AnyPiece]) -> None:
+    def __init__(self, pieces: AsyncIterator[AnyPiece], received: Sequence[AnyPiece]) -> None:
         self._pieces: Final = pieces
-        self._received: Final[list[AnyPiece]] = []
+        self._received: Final = received
 
     def __aiter__(self) -> "Answer":
         return self
@@ -141,15 +141,12 @@ class Answer:
     async def __anext__(self) -> str:
         while True:
             piece = await anext(self._pieces)
-            self._received.append(piece)
             if isinstance(piece, TextPiece):
                 return piece.text
 
-    async def pieces(self) -> AsyncIterator[AnyPiece]:
+    def pieces(self) -> AsyncIterator[AnyPiece]:
         """All pieces as they arrive: text, thoughts, tool calls, the end."""
-        async for piece in self._pieces:
-            self._received.append(piece)
-            yield piece
+        return self._pieces
 
     @property
     def message(self) -> ConversationMessage:
@@ -256,7 +253,8 @@ class Turn:
             parameters=parameters or {},
             follow=follow,
         )
-        return Answer(self._ask_backend(self, question))
+        received: list[AnyPiece] = []
+        return Answer(self._ask_backend(self, question, received), received)
 
     def result(
         self, call: ToolCallPiece, content: str | Sequence[MessagePart], *, is_error: bool = False

@@ -186,12 +186,7 @@ def test_an_answer_that_has_begun_ends_the_trial_and_opens_the_circuit_again_if_
     assert state.is_open("a")  # for twice as long as before
     clock.elapsed_s += 0.1
     with _attempt(state, "a") as attempt:
-        attempt.leave_open()
-    fail(state, "a")  # as its reader notes
-    assert state.is_open("a")
-    with _attempt(state, "a") as attempt:
-        attempt.leave_open()
-    state.succeeded("a")
+        attempt.began()
     fail(state, "a", times=2)
     assert not state.is_open("a")
 

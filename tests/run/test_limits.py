@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from accord.errors import TimedOutError, TurnCancelledError
-from accord.run.limits import Pending, Ready, RunTimer, poll
+from accord.run.limits import Ready, RunTimer, Wait, poll
 from accord.servers.http.exchange import within
 
 
@@ -49,7 +49,7 @@ def test_an_awaitable_without_a_wait_is_ready_at_once():
     async def task() -> None:
         polled = poll(at_once(7))
         assert isinstance(polled, Ready)
-        assert polled.result == 7
+        assert polled == (7,)
 
     run(task)
 
@@ -58,7 +58,7 @@ def test_an_awaitable_without_a_wait_is_ready_at_once():
 def test_a_pending_awaitable_gives_its_result_when_awaited(steps: int):
     async def task() -> None:
         polled = poll(after(steps))
-        assert isinstance(polled, Pending)
+        assert not isinstance(polled, Ready)
         assert await polled == list(range(steps))
 
     run(task)
@@ -104,24 +104,32 @@ def test_an_inner_asyncio_timeout_still_works():
     assert run(lambda: within(60, timed())) == "in time"
 
 
+async def upto(timer: RunTimer, seconds: float, awaitable: Awaitable[Any]) -> None:
+    """Wait for this for so many seconds at most."""
+    wait = Wait(timer, "the agent")
+    polled = wait.poll(awaitable)
+    assert not isinstance(polled, Ready)
+    await wait.finish(seconds, polled)
+
+
 def test_a_wait_ends_by_its_limit_by_the_time_left_and_by_cancellation():
     async def task() -> None:
         timer = RunTimer()
         with pytest.raises(TimedOutError, match=r"Nothing came from the agent for 0\.01 seconds"):
-            await timer.wait("the agent").upto(0.01, asyncio.sleep(60))
+            await upto(timer, 0.01, asyncio.sleep(60))
         timer.start(0.01)
         with pytest.raises(TimedOutError, match=r"The turn took longer than 0\.01 seconds"):
-            await timer.wait("the agent").upto(60, asyncio.sleep(60))
+            await upto(timer, 60, asyncio.sleep(60))
         with pytest.raises(TimedOutError):
-            await timer.wait("the agent").upto(60, asyncio.get_running_loop().create_future())
+            await upto(timer, 60, asyncio.get_running_loop().create_future())
         timer = RunTimer()
-        waiting = asyncio.create_task(timer.wait("the agent").upto(60, asyncio.sleep(60)))
+        waiting = asyncio.create_task(upto(timer, 60, asyncio.sleep(60)))
         await asyncio.sleep(0)
         timer.cancel()
         with pytest.raises(TurnCancelledError):
             await waiting
         with pytest.raises(TurnCancelledError):
-            await timer.wait("the agent").upto(60, asyncio.get_running_loop().create_future())
+            await upto(timer, 60, asyncio.get_running_loop().create_future())
         timer.close()
 
     run(task)

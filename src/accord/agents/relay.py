@@ -26,7 +26,9 @@ def relay_with(*, schema: Mapping[str, Any] | None = None, system: str | None = 
     async def relay_turn(turn: Turn) -> AsyncIterator[Yielded]:
         sources: dict[str, CitationItem] = {}
         async for piece in turn.ask(schema=schema, system=system).pieces():
-            if isinstance(piece, CitationPiece) and (source := _source(piece)) is not None:
+            if isinstance(piece, TextPiece):
+                yield piece.text
+            elif isinstance(piece, CitationPiece) and (source := _source(piece)) is not None:
                 sources.setdefault(source.uri, source)
             elif (item := _item_for(turn, piece)) is not None:
                 yield item
@@ -37,10 +39,8 @@ def relay_with(*, schema: Mapping[str, Any] | None = None, system: str | None = 
 
 
 def _item_for(turn: Turn, piece: AnyPiece) -> Yielded | None:
-    """The item that the client gets for this piece, if any."""
+    """The item that the client gets for this piece, which is no text, if any."""
     match piece:
-        case TextPiece():
-            return piece.text
         case ThinkingPiece():
             return turn.thought(piece.text) if piece.text else None  # a signature alone is for the model only
         case ToolCallPiece():
@@ -49,7 +49,7 @@ def _item_for(turn: Turn, piece: AnyPiece) -> Yielded | None:
             return turn.work(piece)
         case MediaPiece():
             return _medium(turn, piece)
-        case ToolCallDelta() | CitationPiece() | EndPiece():
+        case TextPiece() | ToolCallDelta() | CitationPiece() | EndPiece():
             return None
         case _:
             assert_never(piece)

@@ -16,6 +16,8 @@ from accord.apis.failure import FailureReport
 MAX_ID_CHARS: Final = 200
 """How much of an answer's id and model is kept."""
 MAX_REASON_CHARS: Final = 40
+SEVERAL_ANSWERS: Final = "several_answers"
+"""What an endpoint that ignores `n` does not have; no manifest declares it."""
 
 
 @dataclass(slots=True)

@@ -33,16 +33,23 @@ from accord.apis.codec import (
 )
 from accord.apis.failure import EndpointError, Failure, FailureReport, text_of
 from accord.backends.evidence import gather, manifest_of
-from accord.backends.relay import LONG_PREAMBLE, MAX_PREAMBLE_BYTES, RelayedReply
+from accord.backends.relay import (
+    LONG_PREAMBLE,
+    MAX_PREAMBLE_BYTES,
+    MAX_STREAM_BYTES,
+    TOO_LONG,
+    RelayedReply,
+    RelayedRequest,
+)
 from accord.backends.upstream import Upstream, UpstreamError, UpstreamReply, UpstreamRequest
 from accord.core.backoff import Jitter, delay_s, parse_retry_after
 from accord.core.sse import EventDecoder, ServerEvent
 from accord.core.work.backend_call import BackendCall, BeginCall
 from accord.core.work.evidence import Layer
-from accord.core.work.fields import COLUMNS, FieldColumn
+from accord.core.work.fields import COLUMNS, FieldColumn, ModelRequest
 from accord.errors import BackendError, InvalidMessageError, UsageError
 from accord.off_loop import off_loop, size_of
-from accord.ports import Clock, MayResend, RelayedRequest
+from accord.ports import Clock, MayResend
 from accord.wire.capability import REASONING_HISTORY
 from accord.wire.conversation import ConversationMessage, TextPart
 from accord.wire.disposition import Api
@@ -52,8 +59,6 @@ from accord.wire.work import AnyPiece, EndPiece, WorkOrder
 OK: Final = 200
 EVENT_STREAM: Final = "text/event-stream"
 MAX_ANSWER_BYTES: Final = 64 << 20
-MAX_STREAM_BYTES: Final = 256 << 20
-"""Of a whole stream, most of which is framing. It also bounds what a reader holds back, such as half a tool call."""
 MAX_ERROR_BYTES: Final = 1 << 20
 DRAIN_S: Final = 0.25
 """How long the end of a stream may take after the end of the answer, for its connection to be used again."""
@@ -210,10 +215,12 @@ class ModelBackend:
         """The API that the endpoint speaks: a column of the field table."""
         return self.api.api
 
-    def relayed_request(self, body: dict[str, Any]) -> RelayedRequest:
-        """The request with this body as it is sent to the endpoint."""
+    def relayed_request(self, body: dict[str, Any], request: ModelRequest) -> RelayedRequest:
+        """This request with this body as it is sent to the endpoint."""
         keeps_reasoning = self._manifest.get("extended_thinking") is not None
-        return RelayedRequest(*self._relayed_api().relayed_body(body, self.model, keeps_reasoning=keeps_reasoning))
+        api = self._relayed_api()
+        members, hides_usage = api.relayed_body(body, self.model, keeps_reasoning=keeps_reasoning)
+        return RelayedRequest(members, request.is_streamed, request.answers, hides_usage)
 
     async def relay(
         self,
@@ -246,9 +253,12 @@ class ModelBackend:
             except EndpointError as error:
                 attempts, call.has_failed = attempts + 1, True
                 await self._wait_to_resend(error, attempts, may_resend)
-        hides_usage = request.hides_usage
+        if ("event-stream" in reply.headers.get("content-type", "")) is not request.is_streamed:
+            await reply.close()
+            message = f"{self.name}: the endpoint answered in another form than was requested"
+            raise BackendError(message, is_outage=False)
         read_error = partial(self.api.read_error, OK)
-        return RelayedReply(reply, api, self._error, read_error, MAX_STREAM_BYTES, call=call, hides_usage=hides_usage)
+        return RelayedReply(reply, api, self._error, read_error, call, request)
 
     async def _send_relayed(self, request: UpstreamRequest) -> UpstreamReply:
         try:
@@ -337,7 +347,7 @@ class ModelBackend:
             size += len(data)
             arrived.add_events(data)
             if size > MAX_STREAM_BYTES:
-                raise MalformedAnswerError(f"it is longer than {MAX_STREAM_BYTES} bytes")
+                raise MalformedAnswerError(TOO_LONG.format(MAX_STREAM_BYTES))
             batch: list[AnyPiece] = []
             try:
                 events = decoder.feed(data)

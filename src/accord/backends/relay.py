@@ -4,7 +4,8 @@ An answer is checked and watched, not changed, but for labels of another Accord 
 for. What an event is, says the codec (`apis/relayed.py`).
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -13,15 +14,18 @@ import msgspec
 from accord.apis.arrived import ArrivedAnswer
 from accord.apis.codec import WRONG_SHAPE, MalformedAnswerError, RelayedApi, parse_object
 from accord.apis.failure import EndpointError, Failure, FailureReport
-from accord.apis.relayed import AnswerEvent, AnswerSummary
+from accord.apis.relayed import SEVERAL_ANSWERS, AnswerEvent, AnswerSummary
 from accord.backends.upstream import UpstreamError, UpstreamReply
 from accord.core.sse import EventBlocks, ServerEvent, parse_block, plain_data, split_events
 from accord.core.work.backend_call import BackendCall
-from accord.errors import InvalidMessageError
+from accord.errors import BackendError, InvalidMessageError
 from accord.wire.message import MAX_DEPTH
 
 MAX_PREAMBLE_BYTES: Final = 64 << 10
 """Of comments before the first event of a stream, which some endpoints send while a request waits."""
+MAX_STREAM_BYTES: Final = 256 << 20
+"""Of a whole answer, most of which is framing in a stream. It also bounds what a reader holds back, such as a call."""
+TOO_LONG: Final = "it is longer than {} bytes"
 LONG_PREAMBLE: Final = "too many comments came before it"
 LABEL: Final = "accord"
 """The member with which an endpoint that is another Accord labels its answers."""
@@ -43,46 +47,57 @@ def _lines_decoder(event_type: type[AnswerEvent]) -> Callable[[bytes], Sequence[
     return msgspec.json.Decoder(event_type).decode_lines
 
 
+@dataclass(frozen=True, slots=True)
+class RelayedRequest:
+    """A request that is passed on: the members of its body, some of them as JSON text (`msgspec.Raw`)."""
+
+    members: Mapping[str, Any]
+    is_streamed: bool
+    answers: int
+    """How many answers are wanted."""
+    hides_usage: bool
+    """Whether the usage in its stream is requested for Accord alone."""
+
+
 class RelayedReply:
     """One open reply of an endpoint. `fail` makes the error for a failure in it."""
 
-    def __init__(  # noqa: PLR0913 - the parts that are handed in
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         self,
         reply: UpstreamReply,
         api: RelayedApi,
         fail: Callable[[FailureReport], EndpointError],
         read_error: Callable[[bytes], FailureReport],
-        max_bytes: int,
-        *,
         call: BackendCall,
-        hides_usage: bool,
+        request: RelayedRequest,
     ) -> None:
         self._watcher: Final = api.watcher()
         self.summary: Final[AnswerSummary] = self._watcher.summary
-        self.is_stream: Final = "event-stream" in reply.headers.get("content-type", "")
         self._reply: Final = reply
         self._make_error: Final = fail
         self._call: Final = call
         self._arrived: Final = ArrivedAnswer()
         call.arrived = self._arrived
         self._read_error: Final = read_error
-        self._max_bytes: Final = max_bytes
-        self._hides_usage: Final = hides_usage
+        self._request: Final = request
         self._skipped_bytes = 0
         self._decode_events: Final = _lines_decoder(self._watcher.event_type)
 
     async def whole(self) -> bytes:
         """The whole answer; raises `EndpointError` if it breaks off or is not an answer of the API."""
-        length = self._reply.headers.get("content-length", "")
-        if length.isdigit() and int(length[:20]) > self._max_bytes:
-            raise self._not_understood(f"it is longer than {self._max_bytes} bytes")
-        parts, size = list[bytes](), 0
-        while part := await self._read():
-            parts.append(part)
-            size += len(part)
-            self._arrived.add_body(part)
-            if size > self._max_bytes:
-                raise self._not_understood(f"it is longer than {self._max_bytes} bytes")
+        try:
+            length = self._reply.headers.get("content-length", "")
+            if length.isdigit() and int(length[:20]) > MAX_STREAM_BYTES:
+                raise self._not_understood(TOO_LONG.format(MAX_STREAM_BYTES))
+            parts, size = list[bytes](), 0
+            while part := await self._read():
+                parts.append(part)
+                size += len(part)
+                self._arrived.add_body(part)
+                if size > MAX_STREAM_BYTES:
+                    raise self._not_understood(TOO_LONG.format(MAX_STREAM_BYTES))
+        finally:
+            await self._reply.close()
         data = b"".join(parts)
         members = self._parse(data)
         if members.get("error") or members.get("type") == "error":
@@ -90,9 +105,8 @@ class RelayedReply:
         if self._take_labels(members):
             data = _encode(members)
         self._watcher.note_answer(self._convert(members, self._watcher.answer_type))
-        self._report()
-        self._check_end()
-        self._call.complete()
+        self._call.report(self.summary.usage or None, self.summary.model)
+        self._end()
         return data
 
     async def blocks(self) -> AsyncGenerator[bytes, None]:
@@ -101,30 +115,39 @@ class RelayedReply:
         Raises `EndpointError` if the endpoint reports an error, if an event is malformed, or if the stream breaks off.
         """
         blocks, size = EventBlocks(), 0
-        while data := await self._read():
-            size += len(data)
-            self._arrived.add_events(data)
-            if size > self._max_bytes:
-                raise self._not_understood(f"it is longer than {self._max_bytes} bytes")
-            try:
-                arrived = blocks.feed(data)
-            except InvalidMessageError:
-                raise self._not_understood("an event is too long") from None
-            for passed in self._inspect_all(arrived):
-                yield passed
-        for passed in self._inspect_all(blocks.finish()):
-            # Its blank line never came: the error that follows has to be an event of its own.
-            is_whole = self.summary.is_complete and self.summary.failure is None
-            yield passed if is_whole else passed + b"\n\n"
-        if not self.summary.is_complete:
-            raise self._not_understood("the stream ended before the answer did")
-        self._check_end()
-        self._call.complete()
+        try:
+            while data := await self._read():
+                size += len(data)
+                self._arrived.add_events(data)
+                if size > MAX_STREAM_BYTES:
+                    raise self._not_understood(TOO_LONG.format(MAX_STREAM_BYTES))
+                try:
+                    arrived = blocks.feed(data)
+                except InvalidMessageError:
+                    raise self._not_understood("an event is too long") from None
+                for passed in self._inspect_all(arrived):
+                    yield passed
+            for passed in self._inspect_all(blocks.finish()):
+                # Its blank line never came: the error that follows has to be an event of its own.
+                is_whole = self.summary.is_complete and self.summary.failure is None
+                yield passed if is_whole else passed + b"\n\n"
+            if not self.summary.is_complete:
+                raise self._not_understood("the stream ended before the answer did")
+            self._end()
+        finally:
+            await self._reply.close()
 
-    def _check_end(self) -> None:
-        """Raise `EndpointError` if the answer ended with an error; of a stream, all bytes are passed on before that."""
+    def _end(self) -> None:
+        """Note that all has arrived; raises `BackendError` for an error, or fewer answers than were requested.
+
+        Of a stream, all bytes are passed on before that.
+        """
         if (failure := self.summary.failure) is not None:
             raise self._fail(failure)
+        self._call.complete()
+        if self.summary.answers < self._request.answers:
+            message = f"{self._call.backend}: the endpoint gave fewer answers than were requested"
+            raise BackendError(message, is_outage=False, refused=SEVERAL_ANSWERS)
 
     def _inspect_all(self, text: bytes) -> Iterator[bytes]:
         """Yield what is passed on of these events: the first of the answer alone, and those before a fault."""
@@ -171,7 +194,7 @@ class RelayedReply:
         if self.summary.usage is not had_usage or self._call.model is None:
             self._report()
         # Usage that the client did not ask for comes in an event of its own.
-        return b"" if has_only_usage and self._hides_usage else block
+        return b"" if has_only_usage and self._request.hides_usage else block
 
     def _read_closely(self, event: ServerEvent, data: bytes, block: bytes) -> tuple[AnswerEvent, bytes]:
         """The event and its bytes without an endpoint's label; raises `EndpointError` if it is none."""
@@ -188,7 +211,7 @@ class RelayedReply:
 
     def _report(self) -> None:
         self._call.report(self.summary.usage or None, self.summary.model)
-        if self.summary.has_final_usage and self.is_stream:  # the client may leave before the stream ends
+        if self.summary.has_final_usage:  # the client may leave before the stream ends
             self._call.complete()
 
     def _skip(self, block: bytes) -> bytes:
@@ -227,7 +250,7 @@ class RelayedReply:
                 hidden.append(number)
         if summary.usage is not had_usage or self._call.model is None:
             self._report()
-        if not (hidden and self._hides_usage):
+        if not (hidden and self._request.hides_usage):
             return text
         return b"".join(block for number, block in enumerate(split_events(text)) if number not in hidden)
 
@@ -255,10 +278,6 @@ class RelayedReply:
             if self.summary.label is None and isinstance(label, dict):
                 self.summary.label = cast("dict[str, Any]", label)
         return bool(labelled)
-
-    async def close(self) -> None:
-        """Close the reply; its connection is used again if all was read."""
-        await self._reply.close()
 
     async def _read(self) -> bytes:
         try:

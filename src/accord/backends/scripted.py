@@ -57,9 +57,13 @@ class ScriptedBackend:
         texts: list[str] = []
         try:
             for step in script:
-                piece = await _perform(step)
-                if piece is not None:
-                    yield piece
+                if isinstance(step, Pause):
+                    await asyncio.sleep(step.seconds)
+                    continue
+                if isinstance(step, ScriptedFault):
+                    raise BackendError(step.message, retryable=step.retryable, refused=step.refused)
+                piece = TextPiece(text=step) if isinstance(step, str) else step
+                yield piece
                 if isinstance(piece, EndPiece):
                     return
                 if isinstance(piece, TextPiece | ThinkingPiece):
@@ -77,19 +81,6 @@ def estimate_usage(order: WorkOrder, answer: str) -> dict[str, Any]:
     parts = [part for message in order.conversation.messages for part in message.content]
     words = sum(len(part.text.split()) for part in parts if isinstance(part, TextPart))
     return {"input_tokens": words, "output_tokens": len(answer.split())}
-
-
-async def _perform(step: Step) -> AnyPiece | None:
-    match step:
-        case str():
-            return TextPiece(text=step)
-        case Pause(seconds):
-            await asyncio.sleep(seconds)
-            return None
-        case ScriptedFault():
-            raise BackendError(step.message, retryable=step.retryable, refused=step.refused)
-        case _:
-            return step
 
 
 ECHO_MANIFEST: Final = {"streaming": "native", "system_message": "native", "file_input": "unsupported"}

@@ -155,7 +155,7 @@ class AnswerSize:
 
     def add(self, piece: AnyPiece) -> None:
         """Count a piece; raises `BackendError` when the answer becomes too large."""
-        self._total += _piece_size(piece)
+        self._total += len(piece.text.encode()) if type(piece) is TextPiece else _piece_size(piece)
         if self._total > self._limit:
             raise BackendError(
                 f"{self._backend} sent more than the {self._limit} bytes that are allowed in one answer "

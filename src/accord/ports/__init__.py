@@ -5,21 +5,15 @@ Only protocols and the values that they exchange; the implementations are in `ba
 """
 
 from accord.ports.backends import (
-    AssumingBackend,
     Backend,
     BackendDescription,
     BackendPrice,
     Clock,
-    CountingBackend,
     DescribedBackend,
     EvidenceSource,
     ManagedBackend,
     MayResend,
-    OpenReply,
     PermissionChannel,
-    RecordingBackend,
-    RelayedRequest,
-    RelayingBackend,
     SystemClock,
 )
 from accord.ports.queue import Channel, LinkCounts, PacketLog, RunLog, RunNews, WorkItem, WorkQueue
@@ -52,7 +46,6 @@ from accord.ports.stores import (
 __all__ = [
     "BEATS_PER_LEASE",
     "HISTORY_BYTES",
-    "AssumingBackend",
     "Backend",
     "BackendDescription",
     "BackendPrice",
@@ -61,7 +54,6 @@ __all__ = [
     "Channel",
     "ClaimedRun",
     "Clock",
-    "CountingBackend",
     "DeletionProgress",
     "DescribedBackend",
     "EvidenceSource",
@@ -70,14 +62,10 @@ __all__ = [
     "LinkCounts",
     "ManagedBackend",
     "MayResend",
-    "OpenReply",
     "PacketBatch",
     "PacketLog",
     "PermissionChannel",
     "QueuedWork",
-    "RecordingBackend",
-    "RelayedRequest",
-    "RelayingBackend",
     "RunEnd",
     "RunLog",
     "RunNews",

@@ -1,15 +1,13 @@
 """Backends and what the engine is given besides stores: clock, permission channel, prices."""
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 
-from accord.core.work.backend_call import BeginCall
 from accord.errors import AccordError
 from accord.wire.agent_work import Permission, PermissionRequest
-from accord.wire.conversation import ConversationMessage
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.work import AnyPiece, WorkOrder
 
@@ -57,20 +55,6 @@ MayResend = Callable[[AccordError], bool]
 """Whether a request may be sent again to the same backend after this failure, which may pass."""
 
 
-@runtime_checkable
-class RecordingBackend(Backend, Protocol):
-    """A backend that records each request that it sends, and may send one again by itself after a failure."""
-
-    def answer_recorded(
-        self, order: WorkOrder, begin: BeginCall, *, may_resend: MayResend | None
-    ) -> AsyncGenerator[AnyPiece, None]:
-        """Answer as `answer` does, with a record that `begin` begins for each request.
-
-        A failure that may pass is raised unless `may_resend` allows to send the request again.
-        """
-        ...
-
-
 class EvidenceSource(Protocol):
     """Where a support level comes from, and its date."""
 
@@ -82,15 +66,6 @@ class EvidenceSource(Protocol):
     @property
     def date(self) -> str | None:
         """The date, if it is known."""
-        ...
-
-
-@runtime_checkable
-class AssumingBackend(Backend, Protocol):
-    """A backend whose API requires what an order need not have."""
-
-    def assumed(self, order: WorkOrder) -> Mapping[str, str]:
-        """What it chooses for this order, as sentences by the capability, or `conversation`."""
         ...
 
 
@@ -118,92 +93,6 @@ class BackendDescription:
 
     model: str | None = None
     evidence: Mapping[str, EvidenceSource] = field(default_factory=dict[str, EvidenceSource])
-
-
-@dataclass(frozen=True, slots=True)
-class RelayedRequest:
-    """A request that is passed on: the members of its body, some of them as JSON text (`msgspec.Raw`)."""
-
-    members: Mapping[str, Any]
-    hides_usage: bool = False
-    """Whether the usage in its stream is requested for Accord alone."""
-
-
-class OpenReply(Protocol):
-    """The open reply of an endpoint to a request that was passed on."""
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether it is a stream of events."""
-        ...
-
-    @property
-    def summary(self) -> Any:
-        """What was read so far: `id`, `finish_reasons`, `model`, `usage`, and the number of `answers`."""
-        ...
-
-    async def whole(self) -> bytes:
-        """The whole answer."""
-        ...
-
-    def blocks(self) -> AsyncGenerator[bytes, None]:
-        """The events of a stream, as many at a time as have arrived."""
-        ...
-
-    async def close(self) -> None:
-        """Close the reply."""
-        ...
-
-
-@runtime_checkable
-class RelayingBackend(Backend, Protocol):
-    """A backend that takes requests of the API it speaks as they are."""
-
-    @property
-    def api_name(self) -> str:
-        """The API that it speaks."""
-        ...
-
-    def relayed_request(self, body: dict[str, Any]) -> RelayedRequest:
-        """The request with this body as it is sent to the endpoint: as it is, but for the model."""
-        ...
-
-    async def relay(
-        self,
-        request: RelayedRequest,
-        size: int,
-        headers: Mapping[str, str],
-        begin: BeginCall,
-        *,
-        may_resend: MayResend | None = None,
-    ) -> OpenReply:
-        """Send a request of about this size; again after a failure that may pass, if `may_resend` allows it.
-
-        `begin` begins the record of each request that is sent.
-        """
-        ...
-
-    def read_pieces(self, data: bytes, *, streamed: bool) -> Sequence[AnyPiece]:
-        """The pieces of a whole answer of this API."""
-        ...
-
-    def with_messages(self, body: dict[str, Any], added: Sequence[ConversationMessage]) -> dict[str, Any]:
-        """The body with further messages at the end of its conversation."""
-        ...
-
-
-@runtime_checkable
-class CountingBackend(Backend, Protocol):
-    """A backend whose endpoint may be able to count the tokens of a request of the messages API."""
-
-    @property
-    def can_count(self) -> bool:
-        """Whether it can."""
-        ...
-
-    async def count_tokens(self, body: dict[str, Any], headers: Mapping[str, str]) -> int:
-        """Return the number of input tokens; raises `BackendError` if the endpoint does not say."""
-        ...
 
 
 class Clock(Protocol):

@@ -24,11 +24,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from accord.core.backoff import Jitter
 from accord.errors import AccordError, BackendError, BackendSkippedError, EmulationError, TimedOutError
 from accord.ports import Clock
+
+if TYPE_CHECKING:
+    from accord.run.slots import Slot
 
 MAX_RETRY_AFTER_S: Final = 3_600.0
 """The longest pause that an endpoint can ask for."""
@@ -175,14 +178,6 @@ class Circuits:
         return BackendSkippedError(f"{backend}: skipped: down{when}", details={"backend": backend})
 
 
-class HeldSlot(Protocol):
-    """A slot of a backend that may be called only so many times at once."""
-
-    def release(self) -> None:
-        """Free the slot soon; a second call does nothing."""
-        ...
-
-
 class BackendAttempt:
     """One request to one backend: a context manager that notes how it went.
 
@@ -193,7 +188,6 @@ class BackendAttempt:
     __slots__ = (
         "_circuits",
         "_counted",
-        "_goes_on",
         "_is_trial",
         "_others",
         "_skipped",
@@ -211,7 +205,7 @@ class BackendAttempt:
         others: bool,
         skipped: bool,
         is_last_resort: bool = False,
-        slot: "HeldSlot | None" = None,
+        slot: "Slot | None" = None,
     ) -> None:
         self.backend: Final = backend
         self._others: Final = others
@@ -222,22 +216,11 @@ class BackendAttempt:
         self._circuits: Final = circuits
         self._skipped: Final = skipped
         self._is_trial = False
-        self._goes_on = False
 
     def began(self) -> None:
         """Note that the answer has begun, so that a trial is over."""
         self._is_trial = False
         self._circuits.began(self.backend)
-
-    def leave_open(self) -> "HeldSlot | None":
-        """Note that the answer has begun and goes on after this block, which does not note its end then.
-
-        The reader of the answer does that, with `Circuits.succeeded` or `Circuits.failed`, and releases the slot that
-        this returns.
-        """
-        self._goes_on = True
-        self.began()
-        return self.slot
 
     def may_resend(self, error: AccordError) -> bool:
         """Whether the backend may send the request again after this failure, which counts.
@@ -265,8 +248,6 @@ class BackendAttempt:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is None and self._goes_on:
-            return
         if self.slot is not None:
             self.slot.release()
         if error is None or isinstance(error, EmulationError):  # what it answered is another matter

@@ -1,18 +1,24 @@
 """Send work to backends: plan, emulate, send, and fall back while nothing has been sent to the client.
 
-After a failure before the first piece, the next backend of the plan gets the work. After the first piece the answer
-cannot be taken back, and the failure is raised. What an endpoint refuses is kept for a while (`refusals.py`).
+    plan ──> for each offer, until one begins to answer: ── begin ──> the first part, then the others ──> costs
+                                   emulated: send ──> read ──> check ──> send again, or go on  (`EmulatedAnswer`)
+
+There is one loop over the backends of a plan (`Dispatcher.first_answer`), for questions of agents and calls of the
+model APIs alike, and one that validates and sends again (`EmulatedAnswer`). After a failure before the first part, the
+next backend of the plan gets the work. After that the answer cannot be taken back, and the failure is raised. What an
+endpoint refuses is kept for a while (`refusals.py`).
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Container, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from secrets import token_hex
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, Self, TypeVar, cast
 
 from accord.agent import Agent, Question, Turn
+from accord.backends.model import ModelBackend
 from accord.core.sizes import AnswerSize, SizeLimits
 from accord.core.work.backend_call import BackendCall
 from accord.core.work.conversation import build_order
@@ -34,20 +40,18 @@ from accord.errors import (
 )
 from accord.off_loop import off_loop, schema_size
 from accord.ports import (
-    AssumingBackend,
     Backend,
     BackendDescription,
     BackendPrice,
     Clock,
     DescribedBackend,
     MayResend,
-    RecordingBackend,
     SystemClock,
 )
 from accord.run.circuit import Circuits
 from accord.run.costs import RunCosts
 from accord.run.decision_log import log_plan
-from accord.run.limits import NOTHING_MORE, RunTimer, TimeLimits
+from accord.run.limits import Ready, RunTimer, TimeLimits, Wait
 from accord.run.refusals import RefusalMemory, RequestOrigin
 from accord.run.slots import BackendSlots, LimitedAttempts
 from accord.stores.memory_slots import MemorySlots
@@ -60,6 +64,23 @@ from accord.wire.request import ServiceRequest
 from accord.wire.work import AnyPiece, WorkOrder
 
 NOT_DESCRIBED: Final = "it cannot see images, and an image could not be described for it"
+FAILURES: Final = (BackendError, TimedOutError)
+"""After these, another backend may answer."""
+
+PartT = TypeVar("PartT")
+PartT_co = TypeVar("PartT_co", covariant=True)
+
+
+class Parts(AsyncIterable[PartT_co], Protocol[PartT_co]):
+    """What is left of an answer that has begun."""
+
+    def aclose(self) -> Awaitable[None]:
+        """Stop the backend if it is still answering."""
+        ...
+
+
+Begun = tuple[PartT, Parts[PartT] | None]
+"""The first part of an answer, and what gives the others; None if it is the whole answer."""
 
 
 def new_marker() -> str:
@@ -147,8 +168,8 @@ class Dispatcher:
         """The prices of the backends whose price is known, by name."""
         self.config: Final = config or PlanConfig()
         self.settings: Final = settings or EmulationSettings()
-        self._limits: Final = limits or TimeLimits()
-        self._size_limits: Final = size_limits or SizeLimits()
+        self.limits: Final = limits or TimeLimits()
+        self.size_limits: Final = size_limits or SizeLimits()
         self._clock: Final = clock or SystemClock()
         self._markers: Final = markers
         self.circuits: Final = circuits or Circuits(self._clock)
@@ -158,12 +179,7 @@ class Dispatcher:
         """Where these calls are counted: until a store is handed in, in this process only."""
         self._describe: Final = describe
         """Describes the backend of a name; without it, those are described that do it themselves."""
-        self._recording: Final = {
-            name: each for name, each in self.backends.items() if isinstance(each, RecordingBackend)
-        }
-        self._assuming: Final = {
-            name: each for name, each in self.backends.items() if isinstance(each, AssumingBackend)
-        }
+        self.models: Final = {name: each for name, each in self.backends.items() if isinstance(each, ModelBackend)}
         self.refusals: Final = refusals or RefusalMemory(self._clock)
         self._plain: Final[dict[str, Candidate]] = {}
         """The candidates of backends that have refused nothing, by name."""
@@ -200,115 +216,150 @@ class Dispatcher:
         """The backends to try, one after the other, until one answers: the only place where calls are limited."""
         return LimitedAttempts(self.circuits, self.slots, self.concurrent, backends, failures)
 
-    async def answer(
-        self, order: WorkOrder, record: WorkRecord, timer: RunTimer, costs: RunCosts
+    def answer(
+        self,
+        order: WorkOrder,
+        record: WorkRecord,
+        timer: RunTimer,
+        costs: RunCosts,
+        received: list[AnyPiece] | None = None,
     ) -> AsyncGenerator[AnyPiece, None]:
-        """The answer to this work, from the first backend of the plan that gives one."""
-        began_at = self._clock.monotonic()
-        candidates = self.candidates(record.caller, costs.payer.backends)
-        record.outcome = shared_plan(order, candidates, self.config)
-        record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
-        log_plan(record.outcome, record.request_id)
-        if isinstance(record.outcome, Refusal):
-            raise RefusedError(record.outcome.message, record.outcome.code, record.outcome.dump())
-        offers = {offer.backend: offer for offer in (record.outcome.offer, *record.outcome.fallbacks)}
-        estimate = await costs.reserve(tuple(offers), order)
+        """The answer to this work, from the first backend of the plan that gives one, also added to `received`."""
+
+        async def plan() -> tuple[Mapping[str, Offer], int]:
+            began_at = self._clock.monotonic()
+            outcome = shared_plan(order, self.candidates(record.caller, costs.payer.backends), self.config)
+            self.note_plan(record, outcome, began_at)
+            if isinstance(outcome, Refusal):
+                raise RefusedError(outcome.message, outcome.code, outcome.dump())
+            offers = offers_of(outcome)
+            return offers, await costs.reserve(tuple(offers), order)
+
+        async def begin(offer: Offer, may_resend: MayResend) -> Begun[AnyPiece]:
+            record.dispositions = [
+                FieldRecord(field=ORDER_FIELDS.get(name, name), disposition=Disposition.ASSUMED, reason=reason)
+                for name, reason in self.assumed(offer, order).items()
+            ]
+            answer = self.answer_from(offer, order, record, timer, may_resend=may_resend)
+            answer.received = received
+            try:
+                return await anext(answer), answer
+            except BaseException:
+                await answer.aclose()
+                raise
+
+        return self.first_answer(record, costs, plan, begin)
+
+    async def first_answer(
+        self,
+        record: WorkRecord,
+        costs: RunCosts,
+        plan: Callable[[], Awaitable[tuple[Mapping[str, Offer], int]]],
+        begin: Callable[[Offer, MayResend], Awaitable[Begun[PartT]]],
+    ) -> AsyncGenerator[PartT, None]:
+        """The parts of the answer of the first backend that begins to give one.
+
+        `plan` gives the offers by backend, in the order in which they are tried, and what is reserved for the answer;
+        `begin` the first part of the answer to one offer and what gives the others.
+        """
+        offers, reserved = await plan()
         try:
             async for attempt in self.attempts(tuple(offers), record.failures):
-                has_begun, offer = False, offers[attempt.backend]
-                record.dispositions = [
-                    FieldRecord(field=ORDER_FIELDS.get(name, name), disposition=Disposition.ASSUMED, reason=reason)
-                    for name, reason in self.assumed(offer, order).items()
-                ]
-                answer = self.answer_from(offer, order, record, timer, may_resend=attempt.may_resend)
+                has_begun = False
                 try:
                     with attempt:
-                        async with aclosing(answer) as pieces:
-                            async for piece in pieces:
-                                if not has_begun:
-                                    has_begun = True
-                                    attempt.began()
-                                yield piece
+                        first, others = await begin(offers[attempt.backend], attempt.may_resend)
+                        has_begun = True
+                        attempt.began()
+                        if others is None:
+                            yield first
+                        else:
+                            async with aclosing(others):
+                                yield first
+                                async for part in others:
+                                    yield part
                     return
-                except (BackendError, TimedOutError) as error:
-                    self.remember_refusal(offer.backend, error, record)
-                    record.failures.append((offer.backend, error))
+                except FAILURES as error:
+                    self.remember_refusal(attempt.backend, error, record)
+                    record.failures.append((attempt.backend, error))
                     if has_begun or attempt.is_final(error):
                         raise
         except (asyncio.CancelledError, GeneratorExit, TurnCancelledError):
             record.is_left = True
             raise
         finally:
-            costs.question_ended(record, estimate)
+            costs.question_ended(record, reserved)
+
+    def note_plan(self, record: WorkRecord, outcome: Plan | Refusal, began_at: float) -> None:
+        """Record and log what was planned from this time on."""
+        record.outcome, record.plan_ms = outcome, (self._clock.monotonic() - began_at) * 1_000
+        log_plan(outcome, record.request_id)
 
     def assumed(self, offer: Offer, order: WorkOrder) -> Mapping[str, str]:
         """What the backend of this offer chooses for the order because its API requires it, by capability, and why."""
-        backend = self._assuming.get(offer.backend)
+        backend = self.models.get(offer.backend)
         if backend is None:
             return {}
         choices = backend.assumed(_without_losses(offer, order))
         emulated = {canonical_name(rescue.capability) for rescue in offer.rescues}
         return {name: reason for name, reason in choices.items() if name not in emulated}
 
-    async def answer_from(
-        self,
-        offer: Offer,
-        order: WorkOrder,
-        record: WorkRecord,
-        timer: RunTimer,
-        *,
-        may_resend: MayResend | None = None,
-    ) -> AsyncGenerator[AnyPiece, None]:
+    def answer_from(
+        self, offer: Offer, order: WorkOrder, record: WorkRecord, timer: RunTimer, *, may_resend: MayResend | None
+    ) -> "EmulatedAnswer":
         """The answer of the backend of this offer, emulated as the offer says; there is no fallback.
 
         After a failure that may pass, the backend sends the request again if `may_resend` allows it.
         """
-        record.backend, backend = offer.backend, self.backends[offer.backend]
-        order = _stream_if_native(order, backend)
-        settings = replace(await self._settings_for(offer, order, record, timer), marker=self._markers())
-        turn = await off_loop(schema_size(order), self._prepare, offer, order, settings)
-        _check_images(turn, backend.name, record)
-        wait = timer.wait(backend.name)
-        try:
-            while to_send := turn.next_order():
-                # Without streaming the first piece comes when the answer is complete.
-                seconds = self._limits.backend_first_s if to_send.stream else self._limits.turn_s
-                size = AnswerSize(backend.name, self._size_limits)
-                async with aclosing(self._send(backend.name, to_send, record, may_resend=may_resend)) as pieces:
-                    while True:
-                        piece = await wait.upto(seconds, anext(pieces, NOTHING_MORE))
-                        if piece is NOTHING_MORE:
-                            break
-                        seconds = self._limits.backend_gap_s
-                        size.add(cast("AnyPiece", piece))
-                        for passed in turn.feed(cast("AnyPiece", piece)):
-                            yield passed
-                for passed in turn.finish():
-                    yield passed
-        finally:
-            record.emulation = turn.record
-            self.count_contradictions(offer.backend, turn, record)
-        if (failure := turn.failure) is not None:
-            details = {"attempts": failure.attempts}
-            if failure.code is ErrorCode.BACKEND_FAILED:
-                can_retry = not turn.contradicted
-                raise BackendError(failure.message, retryable=can_retry, details=details, is_outage=False)
-            raise EmulationError(failure.message, details=details)
+        record.backend = name = offer.backend
+        prepare = partial(self._prepare, offer, order, record, timer)
+        send = partial(self._send, name, record, Wait(timer, name), may_resend)
+        return EmulatedAnswer(self.refusals, name, record, prepare, send)
 
-    def _send(
-        self, name: str, order: WorkOrder, record: WorkRecord, *, may_resend: MayResend | None, describes: bool = False
-    ) -> AsyncGenerator[AnyPiece, None]:
-        """The answer of this backend to an order; each request that this takes is recorded."""
+    def _send(  # noqa: PLR0913 - what is sent, and how it is waited for
+        self,
+        name: str,
+        record: WorkRecord,
+        wait: Wait,
+        may_resend: MayResend | None,
+        order: WorkOrder,
+        *,
+        describes: bool = False,
+    ) -> "BackendReading":
+        """Send this order to this backend; each request that this takes is recorded."""
         begin = partial(record.begin_call, name, order, describes=describes)
-        recording = self._recording.get(name)
-        if recording is not None:
-            return recording.answer_recorded(order, begin, may_resend=may_resend)
-        return _recorded(self.backends[name], order, begin())
+        model, call = self.models.get(name), None
+        if model is not None:
+            pieces = model.answer_recorded(order, begin, may_resend=may_resend)
+        else:
+            call = begin()
+            pieces = cast("AsyncGenerator[AnyPiece, None]", self.backends[name].answer(order))
+        # Without streaming the first piece comes when the answer is complete.
+        first_s = self.limits.backend_first_s if order.stream or describes else self.limits.turn_s
+        return BackendReading(
+            pieces, wait, first_s, self.limits.backend_gap_s, AnswerSize(name, self.size_limits), call
+        )
 
-    def _prepare(self, offer: Offer, order: WorkOrder, settings: EmulationSettings) -> EmulationRun:
+    async def _prepare(self, offer: Offer, order: WorkOrder, record: WorkRecord, timer: RunTimer) -> EmulationRun:
+        """The emulations of this offer; raises `BackendError` for an image that must be described and is not."""
+        order = _without_losses(offer, order)
+        level = declared_level(self.backends[offer.backend].manifest, Capability.STREAMING)
+        if not order.stream and level is not None and level.root == SupportLevel.NATIVE.root:
+            # The time limits then notice a backend that hangs in its answer.
+            order = order.model_copy(update={"stream": True})
+        if not offer.rescues and order.response_schema is None and not order.json_mode:
+            return EmulationRun(order, ())  # nothing is emulated, described or checked
+        settings = replace(await self._settings_for(offer, order, record, timer), marker=self._markers())
+        run = await off_loop(schema_size(order), self._emulate, offer, order, settings)
+        if record.must_see and any(effect.kind is EffectKind.IMAGE_NOT_SEEN for effect in run.record.effects):
+            record.emulation = run.record
+            message = f"{offer.backend}: {NOT_DESCRIBED}"
+            raise BackendError(message, details={"backend": offer.backend}, is_outage=False)
+        return run
+
+    def _emulate(self, offer: Offer, order: WorkOrder, settings: EmulationSettings) -> EmulationRun:
         rescued = [rescue.capability for rescue in offer.rescues]
         chosen = choose_emulations(self.config.emulation, rescued, settings)
-        order = _without_losses(offer, order)
         check = output_check(order, settings.max_retries)
         # An emulation of the capability judges the answer itself.
         checks = () if check is None or check.capability in map(canonical_name, rescued) else (check,)
@@ -330,31 +381,17 @@ class Dispatcher:
         return record.described or self.settings
 
     async def _describe_images(self, describer: ImageDescriber, record: WorkRecord, timer: RunTimer) -> None:
-        wait = timer.wait(describer.by)
+        wait = Wait(timer, describer.by)
         while to_send := describer.next_order():
-            size = AnswerSize(describer.by, self._size_limits)
             try:
                 with await anext(self.attempts((describer.by,), [])) as attempt:
-                    async with aclosing(
-                        self._send(describer.by, to_send, record, may_resend=attempt.may_resend, describes=True)
-                    ) as pieces:
-                        while True:
-                            piece = await wait.upto(self._limits.backend_first_s, anext(pieces, NOTHING_MORE))
-                            if piece is NOTHING_MORE:
-                                break
-                            size.add(cast("AnyPiece", piece))
-                            describer.feed(cast("AnyPiece", piece))
-            except (BackendError, TimedOutError) as error:
+                    reading = self._send(describer.by, record, wait, attempt.may_resend, to_send, describes=True)
+                    async with aclosing(reading.pieces):
+                        while (piece := await reading.next()) is not None:
+                            describer.feed(piece)
+            except FAILURES as error:
                 self.remember_refusal(describer.by, error, record)
                 describer.give_up(error.message)
-
-    def count_contradictions(self, backend: str, turn: EmulationRun, record: WorkRecord) -> None:
-        """Count answers that contradict the manifest."""
-        for check in turn.checks:
-            if turn.stage is EmulationStage.DONE:
-                self.refusals.agree(backend, check, record.origin)
-            elif turn.contradicted[check]:
-                self.refusals.contradict(backend, check, record.origin, turn.contradicted[check])
 
     def remember_refusal(self, backend: str, error: AccordError, record: WorkRecord) -> None:
         """Keep which capability this backend's endpoint refused."""
@@ -367,60 +404,129 @@ ORDER_FIELDS: Final[Mapping[str, str]] = {Capability.EXTENDED_THINKING: "thinkin
 
 
 def _without_losses(offer: Offer, order: WorkOrder) -> WorkOrder:
+    if not (offer.losses or offer.unmet):
+        return order
     return remove_unsupported(
         order, [loss.capability for loss in offer.losses], [short.capability for short in offer.unmet]
     )
 
 
-async def _recorded(backend: Backend, order: WorkOrder, call: BackendCall) -> AsyncGenerator[AnyPiece, None]:
-    """The answer of a backend that does not record its requests itself."""
-    try:
-        async with aclosing(cast("AsyncGenerator[AnyPiece, None]", backend.answer(order))) as pieces:
-            async for piece in pieces:
-                call.see(piece)
-                yield piece
-    except BackendError:
-        call.has_failed = True
-        raise
+def offers_of(plan: Plan) -> dict[str, Offer]:
+    """The offers of a plan by their backends, in the order in which they are tried."""
+    return {offer.backend: offer for offer in (plan.offer, *plan.fallbacks)}
 
 
-def _check_images(turn: EmulationRun, backend: str, record: WorkRecord) -> None:
-    """Raise `BackendError` if the backend would get an image neither itself nor described, and that must not be."""
-    if record.must_see and any(effect.kind is EffectKind.IMAGE_NOT_SEEN for effect in turn.record.effects):
-        record.emulation = turn.record
-        raise BackendError(f"{backend}: {NOT_DESCRIBED}", details={"backend": backend}, is_outage=False)
+@dataclass(slots=True)
+class BackendReading:
+    """The pieces of a backend's answer to one order: waited for as the limits allow, counted and recorded."""
+
+    pieces: AsyncGenerator[AnyPiece, None]
+    wait: Wait
+    seconds: float
+    """How long is waited for the next piece."""
+    gap_s: float
+    size: AnswerSize
+    call: BackendCall | None = None
+    """The record of the request, unless the backend records its requests itself."""
+
+    async def next(self) -> AnyPiece | None:
+        """The next piece; None at the end."""
+        try:
+            polled = self.wait.poll(anext(self.pieces, None))
+            piece = polled[0] if isinstance(polled, Ready) else await self.wait.finish(self.seconds, polled)
+        except BackendError:
+            if self.call is not None:
+                self.call.has_failed = True
+            raise
+        if piece is not None:
+            self.seconds = self.gap_s
+            if self.call is not None:
+                self.call.see(piece)
+            self.size.add(piece)
+        return piece
 
 
-def _stream_if_native(order: WorkOrder, backend: Backend) -> WorkOrder:
-    """The order, streamed where the backend can: the time limits then notice a backend that hangs in its answer."""
-    level = declared_level(backend.manifest, Capability.STREAMING)
-    if order.stream or level is None or level.root != SupportLevel.NATIVE.root:
-        return order
-    return order.model_copy(update={"stream": True})
+@dataclass(slots=True)
+class EmulatedAnswer:
+    """The answer of one backend, emulated and checked: an invalid one is requested again, as often as is allowed.
+
+    An asynchronous iterator over the pieces that can go on, to be closed. Nothing is sent before the first is wanted.
+    """
+
+    refusals: RefusalMemory
+    backend: str
+    record: WorkRecord
+    prepare: Callable[[], Awaitable[EmulationRun]]
+    send: Callable[[WorkOrder], BackendReading]
+    received: list[AnyPiece] | None = None
+    """What each piece is added to before it goes on."""
+    _run: EmulationRun | None = None
+    _reading: BackendReading | None = None
+    _ready: Iterator[AnyPiece] = field(default_factory=lambda: iter(()))
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> AnyPiece:
+        """The next piece; raises `BackendError` or `EmulationError` if no answer was valid."""
+        while (ready := next(self._ready, None)) is None:
+            run = self._run = self._run or await self.prepare()
+            reading = self._reading = self._reading or self._send_next(run)
+            if (piece := await reading.next()) is None:
+                run.finish()
+                self._reading = None
+            else:
+                self._ready = iter(run.feed(piece))
+        if self.received is not None:
+            self.received.append(ready)
+        return ready
+
+    def _send_next(self, run: EmulationRun) -> BackendReading:
+        """Send the order, or send it again; raises the failure, or the end, once the run is over."""
+        if to_send := run.next_order():
+            return self.send(to_send)
+        if (failure := run.failure) is None:
+            raise StopAsyncIteration
+        details = {"attempts": failure.attempts}
+        if failure.code is ErrorCode.BACKEND_FAILED:
+            raise BackendError(failure.message, retryable=not run.contradicted, details=details, is_outage=False)
+        raise EmulationError(failure.message, details=details)
+
+    async def aclose(self) -> None:
+        """Stop the backend if it is still answering, and record what was emulated."""
+        reading, self._reading = self._reading, None
+        run, self._run = self._run, None
+        try:
+            if reading is not None:
+                await reading.pieces.aclose()
+        finally:
+            if run is not None:
+                self.record.emulation, origin = run.record, self.record.origin
+                for check in run.checks:  # answers that contradict the manifest are counted
+                    if run.stage is EmulationStage.DONE:
+                        self.refusals.agree(self.backend, check, origin)
+                    elif run.contradicted[check]:
+                        self.refusals.contradict(self.backend, check, origin, run.contradicted[check])
 
 
+@dataclass(slots=True)
 class RunQuestions:
     """The questions of one turn to backends, each with a record.
 
     The turn of the agent refers to this object, but not the reverse: a turn that is over is freed at once.
     """
 
-    __slots__ = ("_agent", "_answers", "_costs", "_dispatcher", "_streams", "_timer", "records")
+    dispatcher: Dispatcher
+    agent: Agent
+    timer: RunTimer
+    costs: RunCosts
+    streams: bool
+    records: list[WorkRecord] = field(default_factory=list[WorkRecord])
+    _answers: list[AsyncGenerator[AnyPiece, None]] = field(default_factory=list[AsyncGenerator[AnyPiece, None]])
 
-    def __init__(
-        self, dispatcher: Dispatcher, agent: Agent, timer: RunTimer, costs: RunCosts, *, streams: bool
-    ) -> None:
-        self.records: Final[list[WorkRecord]] = []
-        self._answers: Final[list[AsyncGenerator[AnyPiece, None]]] = []
-        self._costs: Final = costs
-        self._dispatcher: Final = dispatcher
-        self._agent: Final = agent
-        self._timer: Final = timer
-        self._streams: Final = streams
-
-    def __call__(self, turn: Turn, question: Question) -> AsyncGenerator[AnyPiece, None]:
-        """Send a question of this turn to the backends; gives the answer piece by piece."""
-        self._timer.raise_if_over()
+    def __call__(self, turn: Turn, question: Question, received: list[AnyPiece]) -> AsyncGenerator[AnyPiece, None]:
+        """Send a question of this turn to the backends; gives the answer piece by piece, and adds it to `received`."""
+        self.timer.raise_if_over()
         record = WorkRecord(request_id=str(turn.request.request_id), caller=turn.request.context.user.id)
         self.records.append(record)
         content = question.content
@@ -430,17 +536,17 @@ class RunQuestions:
             prompt=question.prompt if question.prompt is not None else turn.text,
             content=content,
             history=turn.history,
-            system=question.system or self._agent.system,
+            system=question.system or self.agent.system,
             tools=question.tools,
             response_schema=question.schema,
             stop_sequences=question.stop,
             thinking=question.thinking,
-            stream=self._streams,
+            stream=self.streams,
             parameters=question.parameters,
             follow=question.follow,
-            requirements=question.requirements or stated_requirements(self._agent, turn.request),
+            requirements=question.requirements or stated_requirements(self.agent, turn.request),
         )
-        answer = self._dispatcher.answer(order, record, self._timer, self._costs)
+        answer = self.dispatcher.answer(order, record, self.timer, self.costs, received)
         self._answers.append(answer)
         return answer
 

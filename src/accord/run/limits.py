@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final, Generic, TypeVar
+from types import coroutine
+from typing import Any, Final, TypeVar
 
 from accord.errors import AccordError, BackendError, TimedOutError, TurnCancelledError
 from accord.run.agent_errors import agent_failed, count_cancels
@@ -23,46 +24,35 @@ CANCELLED: Final = "The turn was cancelled"
 ResultT = TypeVar("ResultT")
 
 
-class Ready(Generic[ResultT]):
-    """An awaitable that finished without having to wait."""
+class Ready(tuple[ResultT]):
+    """The result of an awaitable that finished without having to wait, as a tuple of one."""
 
-    __slots__ = ("result",)
-
-    def __init__(self, result: ResultT) -> None:
-        self.result: Final = result
+    __slots__ = ()
 
 
-class Pending(Generic[ResultT]):
-    """An awaitable that was started and has to wait; the task that started it awaits the rest."""
-
-    __slots__ = ("_blocker", "_steps")
-
-    def __init__(self, blocker: Any, steps: Generator[Any, Any, ResultT]) -> None:
-        self._blocker: Final = blocker
-        self._steps: Final = steps
-
-    def __await__(self) -> Generator[Any, Any, ResultT]:
-        blocker, steps = self._blocker, self._steps
-        while True:
+@coroutine
+def _rest(blocker: Any, steps: Generator[Any, Any, ResultT]) -> Generator[Any, Any, ResultT]:
+    """What is left of an awaitable that was started and has to wait for this."""
+    while True:
+        try:
+            yield blocker
+        except BaseException as thrown:  # noqa: BLE001 - passed on to the code that waits inside
             try:
-                yield blocker
-            except BaseException as thrown:  # noqa: BLE001 - passed on to the code that waits inside
-                try:
-                    blocker = steps.throw(thrown)
-                except StopIteration as done:
-                    return done.value
-            else:
-                return (yield from steps)
+                blocker = steps.throw(thrown)
+            except StopIteration as done:
+                return done.value
+        else:
+            return (yield from steps)
 
 
-def poll(awaitable: Awaitable[ResultT]) -> Ready[ResultT] | Pending[ResultT]:
-    """Run an awaitable until it finishes or has to wait for the first time."""
+def poll(awaitable: Awaitable[ResultT]) -> Ready[ResultT] | Awaitable[ResultT]:
+    """Run an awaitable until it finishes or has to wait for the first time; the task that ran it awaits the rest."""
     steps: Generator[Any, Any, ResultT] = awaitable.__await__()
     try:
         blocker = next(steps)
     except StopIteration as done:
-        return Ready(done.value)
-    return Pending(blocker, steps)
+        return Ready((done.value,))
+    return _rest(blocker, steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +75,8 @@ class RunTimer:
     def __init__(self) -> None:
         self.over: AccordError | None = None
         """Why the turn is over: a limit or a cancellation."""
-        self._waits: Final[list[Wait]] = []
+        self.waits: Final[list[Wait]] = []
+        """Those that have begun."""
         self._timer: asyncio.TimerHandle | None = None
         self._turn_s = 0.0
         self._deadline = inf
@@ -110,7 +101,7 @@ class RunTimer:
         if not self._pauses:
             now = loop.time()
             self._left_s, self._deadline = self._deadline - now, inf
-            for wait in self._waits:
+            for wait in self.waits:
                 wait.pause(wait.until - now)
         self._pauses += 1
         try:
@@ -120,9 +111,9 @@ class RunTimer:
             if not self._pauses:
                 now = loop.time()
                 self._deadline = now + self._left_s
-                for wait in self._waits:
+                for wait in self.waits:
                     wait.resume(now)
-                self._set_timer(min([self._deadline, *(wait.until for wait in self._waits)]))
+                self._set_timer(min([self._deadline, *(wait.until for wait in self.waits)]))
 
     def raise_if_over(self) -> None:
         """Raise the error with which the turn is over, if it is."""
@@ -142,7 +133,7 @@ class RunTimer:
         self.close()
         # An agent waits for its backend inside of the engine waiting for the agent; ending the outer ends both. A task
         # that the agent started waits for itself.
-        for wait in {wait.task: wait for wait in reversed(self._waits)}.values():
+        for wait in {wait.task: wait for wait in reversed(self.waits)}.values():
             wait.end(error)
         if self._watcher is not None and not self._watcher.done():
             self._watcher.set_result(None)
@@ -154,13 +145,6 @@ class RunTimer:
             task.add_done_callback(lambda _: watcher.done() or watcher.set_result(None))
             await watcher
 
-    def wait(self, source: str, *, is_agent: bool = False) -> "Wait":
-        """A wait for this source, to be used again and again: `await wait.upto(seconds, …)`.
-
-        If the source is the agent, its limit ends the turn, and its time can be paused.
-        """
-        return Wait(self, source, is_agent=is_agent)
-
     def close(self) -> None:
         """Stop the timer: nothing is waited for any more."""
         if self._timer is not None:
@@ -171,16 +155,12 @@ class RunTimer:
         """Add a wait that has begun."""
         if self.over is not None:
             raise self.over
-        self._waits.append(wait)
+        self.waits.append(wait)
         if self._pauses:
             wait.pause(wait.seconds)
         timer, until = self._timer, min(wait.until, self._deadline)
         if timer is None or until < timer.when():
             self._set_timer(until)
-
-    def unwatch(self, wait: "Wait") -> None:
-        """Remove a wait that has ended."""
-        self._waits.remove(wait)
 
     def _set_timer(self, when: float) -> None:
         self.close()
@@ -192,16 +172,19 @@ class RunTimer:
         now = asyncio.get_running_loop().time()
         if self._deadline <= now:
             self.end(TimedOutError(f"The turn took longer than {self._turn_s:g} seconds"))
-        for wait in self._waits:
+        for wait in self.waits:
             if wait.until <= now:
                 error = TimedOutError(f"Nothing came from {wait.source} for {wait.seconds:g} seconds")
                 self.end(error) if wait.is_agent else wait.end(error)
-        later = [until for until in (self._deadline, *(wait.until for wait in self._waits)) if until > now]
+        later = [until for until in (self._deadline, *(wait.until for wait in self.waits)) if until > now]
         self._set_timer(min(later, default=inf))
 
 
 class Wait:
-    """Waiting for one thing after another from the same source. Used by one task at a time."""
+    """Waiting for one thing after another from the same source. Used by one task at a time.
+
+    If the source is the agent, its limit ends the turn, and its time can be paused.
+    """
 
     __slots__ = ("_ended", "_paused_left_s", "_timer", "is_agent", "seconds", "source", "task", "until")
 
@@ -215,16 +198,11 @@ class Wait:
         self._ended: AccordError | None = None
         self._paused_left_s: float | None = None
 
-    async def upto(self, seconds: float, awaitable: Awaitable[ResultT]) -> ResultT:
-        """The result, unless it takes longer or the turn is over meanwhile.
+    def poll(self, awaitable: Awaitable[ResultT]) -> Ready[ResultT] | Awaitable[ResultT]:
+        """Begin to wait, without the cost of a coroutine: most results are ready at once; `finish` waits for others.
 
         An exception that is no `Exception` is raised as an error of the source, unless this task was cancelled.
         """
-        polled = self.poll(awaitable)
-        return polled.result if isinstance(polled, Ready) else await self.finish(seconds, polled)
-
-    def poll(self, awaitable: Awaitable[ResultT]) -> Ready[ResultT] | Pending[ResultT]:
-        """Begin as `upto` does, without the cost of a coroutine: most results are ready at once."""
         if (over := self._timer.over) is not None:
             awaitable.__await__().close()  # Python 3.13 warns of an asynchronous generator that was never awaited
             raise over
@@ -235,8 +213,11 @@ class Wait:
         except BaseException as error:
             raise self._source_failed(error) from error
 
-    async def finish(self, seconds: float, pending: Pending[ResultT]) -> ResultT:
-        """Wait for what `poll` has begun, as `upto` does. What comes after the limit does not count."""
+    async def finish(self, seconds: float, pending: Awaitable[ResultT]) -> ResultT:
+        """Wait for what `poll` has begun; raises the error if it takes longer or the turn is over meanwhile.
+
+        What comes after the limit does not count.
+        """
         loop = asyncio.get_running_loop()
         task = self.task = asyncio.current_task(loop)
         ended, cancels_before = None, task.cancelling() if task else 0
@@ -267,7 +248,7 @@ class Wait:
 
     def _finish(self, cancels_before: int) -> AccordError | None:
         """Stop counting; returns the error if this wait, and no other code, cancelled its task."""
-        self._timer.unwatch(self)
+        self._timer.waits.remove(self)
         self._paused_left_s = None
         ended, self._ended = self._ended, None
         # As in asyncio.timeout: if other code cancelled the task as well, that cancellation counts.

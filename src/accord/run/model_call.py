@@ -4,17 +4,18 @@ import re
 from collections.abc import AsyncGenerator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Raw
 
 from accord.apis.failure import EndpointError
 from accord.apis.named_fields import path_of
+from accord.apis.relayed import AnswerSummary
+from accord.backends.relay import RelayedRequest
 from accord.core.work.fields import ModelRequest, place_of, protects_caller, row_of, values_at
 from accord.core.work.groups import BackendGroup
 from accord.errors import AccordError, BackendError
-from accord.ports import Backend, MayResend, RelayedRequest
-from accord.run.circuit import HeldSlot
+from accord.ports import Backend, MayResend
 from accord.run.costs import RunCosts
 from accord.run.dispatch import WorkRecord
 from accord.wire.disposition import Api, Disposition, FieldClass, FieldPolicy, FieldRecord
@@ -23,8 +24,8 @@ from accord.wire.manifest import CapabilityManifest
 from accord.wire.plan import Offer, Plan
 from accord.wire.work import AnyPiece
 
-SEVERAL_ANSWERS: Final = "several_answers"
-"""What an endpoint that ignores `n` does not have; no manifest declares it."""
+NOTHING_READ: Final = AnswerSummary()
+"""What an answer says of itself before any of it was read; nothing is added to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +80,12 @@ class ModelCall:
     """What was decided for it, or for an earlier one of its shape."""
     record: WorkRecord = field(default_factory=WorkRecord)
     more_records: list[WorkRecord] = field(default_factory=list[WorkRecord])
-    served_by: str | None = None
-    model: str | None = None
-    response_id: str | None = None
-    """The id that the endpoint gave an answer that is passed on."""
-    upstream_label: dict[str, Any] | None = None
-    """The label of an endpoint that is another Accord."""
-    finish_reasons: tuple[str, ...] = ()
-    """Why each answer ended, as far as that is known."""
+    configured_model: str | None = None
+    """The configured model of the backend that is tried, if it is known."""
+    summary: AnswerSummary = field(default_factory=lambda: NOTHING_READ)
+    """What the answer says of itself, as far as it was read."""
     parts: dict[str, None] = field(default_factory=dict[str, None])
     """What the answers had that not every API has, as the backend's table of answers names it."""
-    labels: tuple[FieldRecord, ...] = ()
     failure: AccordError | None = None
     first_byte_ms: float | None = None
     packets: tuple[str, ...] = ()
@@ -101,9 +97,24 @@ class ModelCall:
     """Says whether the backend that is tried may send the request again by itself."""
 
     @property
+    def served_by(self) -> str | None:
+        """The backend that is tried, or has answered."""
+        return self.record.backend
+
+    @property
+    def labels(self) -> Sequence[FieldRecord]:
+        """What became of the fields of the request."""
+        return self.record.dispositions or ()
+
+    @property
+    def model(self) -> str | None:
+        """The model that answers, as the endpoint names it if it does."""
+        return self.summary.model or self.configured_model
+
+    @property
     def has_ended(self) -> bool:
         """Whether every answer has ended."""
-        return len(self.finish_reasons) >= self.request.answers
+        return len(self.summary.reasons) >= self.request.answers
 
     @property
     def work(self) -> Sequence[WorkRecord]:
@@ -124,18 +135,12 @@ class ModelAnswer:
     blocks: AsyncGenerator[bytes, None] | None = None
     answers: list[list[AnyPiece]] | None = None
     pieces: AsyncGenerator[tuple[int, AnyPiece], None] | None = None
-    slot: HeldSlot | None = None
-    """What `blocks` or `pieces` hold of a backend with a limit."""
 
     async def close(self) -> None:
-        """Stop the backend if it is still answering, and free its slot."""
-        try:
-            for stream in (self.blocks, self.pieces):
-                if stream is not None:
-                    await stream.aclose()
-        finally:
-            if self.slot is not None:
-                self.slot.release()
+        """Stop the backend if it is still answering."""
+        for stream in (self.blocks, self.pieces):
+            if stream is not None:
+                await stream.aclose()
 
 
 def refused_fields(call: ModelCall, error: AccordError, kind: Api) -> list[str]:

@@ -1,6 +1,6 @@
 """Answer requests of the model APIs: plan, pass on or translate, fall back, record.
 
-    request ──> candidates by model and table ──> plan ──> for each backend of the plan, until one answers:
+    request ──> candidates by model and table ──> plan ──> `Dispatcher.first_answer`, for each backend of the plan:
         same API, nothing emulated:  the request as it came, bytes back         (`_relay`)
         otherwise:                   work order, emulations, pieces back        (`_translate`)
 
@@ -13,7 +13,7 @@ knows neither HTTP nor how an answer is written; `servers/http/model_calls.py` d
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Hashable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,8 +25,11 @@ from msgspec import Raw
 
 from accord.apis.answer_table import answer_records, part_of
 from accord.apis.failure import EndpointError
-from accord.apis.relayed import MAX_ID_CHARS
+from accord.apis.relayed import MAX_ID_CHARS, SEVERAL_ANSWERS, AnswerSummary
 from accord.apis.request_readers import order_without
+from accord.backends.model import ModelBackend
+from accord.backends.relay import RelayedReply, RelayedRequest
+from accord.core.sizes import AnswerSize
 from accord.core.vocabulary import unknown_name
 from accord.core.work.dispositions import (
     LEARNED,
@@ -37,6 +40,7 @@ from accord.core.work.dispositions import (
     required_capabilities,
     without_fields,
 )
+from accord.core.work.emulation.base import Emulation
 from accord.core.work.emulation.run import EmulationRun
 from accord.core.work.emulation.structured_output import output_check
 from accord.core.work.fields import COLUMNS, FieldColumn, ModelRequest, place_of, row_of
@@ -44,13 +48,12 @@ from accord.core.work.groups import BackendGroup, UnresolvedModel, count_equal, 
 from accord.core.work.plan import Candidate, PlanConfig, shared_plan
 from accord.core.work.signatures import has_marks, mark_signature, own_signatures, signed_fields
 from accord.core.work.translated import put_field, translated_value
-from accord.errors import BackendError, BackendRetriedError, ErrorCode, RefusedError, TimedOutError
+from accord.errors import BackendError, BackendRetriedError, ErrorCode, RefusedError
 from accord.off_loop import off_loop, schema_size
-from accord.ports import Backend, Clock, DescribedBackend, OpenReply, RelayedRequest, RelayingBackend
-from accord.run.decision_log import log_plan
-from accord.run.dispatch import Dispatcher, WorkRecord
-from accord.run.limits import RunTimer
-from accord.run.model_call import SEVERAL_ANSWERS, Decision, ModelAnswer, ModelCall, PassedOn, refused_fields
+from accord.ports import Backend, Clock, MayResend
+from accord.run.dispatch import FAILURES, BackendReading, Begun, Dispatcher, EmulatedAnswer, WorkRecord, offers_of
+from accord.run.limits import RunTimer, Wait
+from accord.run.model_call import NOTHING_READ, Decision, ModelAnswer, ModelCall, PassedOn, refused_fields
 from accord.wire.capability import Capability
 from accord.wire.disposition import Api, Disposition, FieldPolicy, FieldRecord
 from accord.wire.emulation import Disabled, EmulationConfig
@@ -70,24 +73,8 @@ MAX_DECISIONS: Final = 1_000
 MAX_LEARNED: Final = 8
 """How many times one request is sent again to a backend because its endpoint refused a field."""
 NAME_DESCRIBER: Final = "name a backend that can see in describe_images_with under [emulation]"
-FAILURES: Final = (BackendError, TimedOutError)
-
-
-class FewerAnswersError(BackendError):
-    """An endpoint ignored `n`."""
-
-    def __init__(self, backend: str) -> None:
-        super().__init__(f"{backend}: the endpoint gave fewer answers than were requested", is_outage=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _BackendFacts:
-    """What a backend is; asking it with `isinstance` costs 20 µs for each protocol."""
-
-    backend: Backend
-    column: FieldColumn
-    relay: RelayingBackend | None
-    described: DescribedBackend | None
+AnswerPart = bytes | list[list[AnyPiece]] | tuple[int, AnyPiece] | None
+"""A body or a block of events; every piece of every answer; a piece and the number of its answer; nothing yet."""
 
 
 class ModelCalls:
@@ -111,7 +98,6 @@ class ModelCalls:
         self.names: Final = names
         self._clock: Final = clock
         self._draw: Final = draw
-        self._known: Final[dict[str, _BackendFacts]] = {}
         self._without_placeholders: tuple[PlanConfig, PlanConfig] | None = None
         self._decisions: Final[dict[Hashable, Decision]] = {}
 
@@ -141,39 +127,32 @@ class ModelCalls:
 
     async def answer(self, call: ModelCall) -> ModelAnswer:
         """Begin to answer; raises the error with which the last backend failed, or the refusal."""
-        began_at = self._clock.monotonic()
-        decision = call.decision = call.decision or self._decide(call)
-        call.record.outcome = decision.outcome
-        call.record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
-        offers = self._ordered(decision)
-        log_plan(decision.outcome, call.request_id)
-        async for attempt in self.dispatcher.attempts(tuple(offers), call.record.failures):
-            call.may_resend = attempt.may_resend
-            try:
-                with attempt:
-                    answer = await self._answer_or_learn(call, offers[attempt.backend])
-                    if answer.blocks is not None or answer.pieces is not None:
-                        answer.slot = attempt.leave_open()
-                return answer
-            except FAILURES as error:
-                call.record.failures.append((attempt.backend, error))
-                self.dispatcher.remember_refusal(attempt.backend, error, call.record)
-                if attempt.is_final(error):
-                    raise
-        raise AssertionError("a plan has at least one offer")
+        plan, begin = partial(self._plan, call), partial(self._begin, call)
+        parts: Any = self.dispatcher.first_answer(call.record, call.costs, plan, begin)
+        first = await anext(parts)
+        if first is None:
+            return ModelAnswer(pieces=parts)
+        if call.request.is_streamed:
+            return ModelAnswer(first=first, blocks=parts)
+        await anext(parts, None)  # nothing follows: the attempt is over
+        return ModelAnswer(body=first) if isinstance(first, bytes) else ModelAnswer(answers=first)
 
-    def _decide(self, call: ModelCall) -> Decision:
-        """Plan this request; raises the refusal if no backend can answer it."""
+    async def _plan(self, call: ModelCall) -> tuple[Mapping[str, Offer], int]:
+        """The offers in the order in which they are tried; what they cost was reserved with the request."""
         began_at = self._clock.monotonic()
+        decision = call.decision = call.decision or self._decide(call, began_at)
+        self.dispatcher.note_plan(call.record, decision.outcome, began_at)
+        return self._ordered(decision), 0
+
+    def _decide(self, call: ModelCall, began_at: float) -> Decision:
+        """Plan this request; raises the refusal if no backend can answer it."""
         group = self.group_of(call.request.model, call.rules)
-        outcome = call.record.outcome = self.plan(call, group)
+        outcome = self.plan(call, group)
         if isinstance(outcome, Refusal):
-            call.record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
-            log_plan(outcome, call.request_id)
+            self.dispatcher.note_plan(call.record, outcome, began_at)
             raise self._refusal(call, outcome, group)
-        offers = {offer.backend: offer for offer in (outcome.offer, *outcome.fallbacks)}
         manifests = tuple((each, each.manifest) for each in map(self.dispatcher.backends.__getitem__, group.backends))
-        return Decision(call.request.with_words(None), call.policy, outcome, group, offers, manifests)
+        return Decision(call.request.with_words(None), call.policy, outcome, group, offers_of(outcome), manifests)
 
     def group_of(self, model: str, rules: KeyRules) -> BackendGroup:
         """The backends of this model name; raises `RefusedError` if there are none, for a key with these rules."""
@@ -246,52 +225,46 @@ class ModelCalls:
 
     def _candidate(self, name: str, call: ModelCall) -> Candidate:
         request, caller = call.request, call.record.caller
-        known, column = self.dispatcher.candidate(name, caller), self._facts(name).column
+        known, column = self.dispatcher.candidate(name, caller), self._column(name)
         refused = frozenset(self.dispatcher.refusals.fields_of(name, request, caller))
         lacking, may_emulate = field_limits(request.api, request.fields, column, call.policy, refused)
         return replace(known, lacking=lacking, may_emulate=may_emulate) if lacking or not may_emulate else known
 
-    def _facts(self, name: str) -> _BackendFacts:
-        backend = self.dispatcher.backends[name]
-        known = self._known.get(name)
-        if known is None or known.backend is not backend:
-            relay = backend if isinstance(backend, RelayingBackend) else None
-            described = backend if isinstance(backend, DescribedBackend) else None
-            known = self._known[name] = _BackendFacts(backend, backend_column(backend), relay, described)
-        return known
+    def _column(self, name: str) -> FieldColumn:
+        return backend_column(self.dispatcher.backends[name])
 
-    async def _answer_or_learn(self, call: ModelCall, offer: Offer) -> ModelAnswer:
-        """Answer from this backend; without a tuning field if that is what its endpoint refuses."""
-        refusals, origin, backend = self.dispatcher.refusals, call.record.origin, offer.backend
-        call.left_out = frozenset()
-        column = self._facts(backend).column
+    async def _begin(self, call: ModelCall, offer: Offer, may_resend: MayResend) -> Begun[AnswerPart]:
+        """Begin the answer of this backend; without a tuning field if that is what its endpoint refuses."""
+        refusals, caller, backend = self.dispatcher.refusals, call.record.caller, offer.backend
+        call.left_out, call.may_resend = frozenset(), may_resend
         call.asks_one_by_one = call.request.answers > 1 and (
-            "n" in column.lacks or SEVERAL_ANSWERS in refusals.capabilities_of(backend, origin.caller)
+            "n" in self._column(backend).lacks or SEVERAL_ANSWERS in refusals.capabilities_of(backend, caller)
         )
         for _ in range(MAX_LEARNED):  # most endpoints name one field at a time
             try:
-                return await self._answer_from(call, offer)
+                return await self._begin_once(call, offer)
             except FAILURES as error:
-                names = refused_fields(call, error, column.api)
-                if isinstance(error, FewerAnswersError):
+                names, origin = refused_fields(call, error, self._column(backend).api), call.record.origin
+                if isinstance(error, BackendError) and error.refused == SEVERAL_ANSWERS:
                     call.asks_one_by_one = True
-                    refusals.add_capability(backend, SEVERAL_ANSWERS, origin)
+                    self.dispatcher.remember_refusal(backend, error, call.record)
                 elif not names:
                     raise
                 call.left_out |= frozenset(names)
                 if isinstance(error, EndpointError) and error.report.is_lasting:
                     refusals.add_fields(backend, call.request, names, origin, any_value=error.report.refuses_member)
                 call.record.failures.append((backend, BackendRetriedError(error)))
-        return await self._answer_from(call, offer)
+        return await self._begin_once(call, offer)
 
-    async def _answer_from(self, call: ModelCall, offer: Offer) -> ModelAnswer:
-        request, facts = call.request, self._facts(offer.backend)
-        kind = facts.column.api
+    async def _begin_once(self, call: ModelCall, offer: Offer) -> Begun[AnswerPart]:
+        request, relay = call.request, self.dispatcher.models.get(offer.backend)
         is_first = not (call.left_out or call.asks_one_by_one)  # what it refused in this request changes what is sent
         known = call.decision.passed_on.get(offer.backend) if call.decision is not None and is_first else None
-        if known is not None and facts.relay is not None and call.words is not None:
-            self._begin_attempt(call, offer.backend, facts, known.labels)
-            return await self._relay(call, facts.relay, _with_words(known.request, call.words))
+        if known is not None and relay is not None and call.words is not None:
+            self._begin_attempt(call, offer.backend, known.labels)
+            return await _begun(call, await self._relay(call, relay, _with_words(known.request, call.words)))
+        column = self._column(offer.backend)
+        kind = column.api
         check = output_check(request.order, self.dispatcher.settings.max_retries)
         # Each of several answers is checked, which is done one by one.
         splits = request.answers > 1 and (check is not None or kind is not request.api or call.asks_one_by_one)
@@ -300,30 +273,30 @@ class ModelCalls:
             and not (offer.rescues or offer.losses or splits)
             and not (signed_fields(request) and has_marks(request.order))
         )
-        relay = facts.relay if is_unchanged else None
-        labels = self._dropped_and_emulated(call, offer, facts.column, unchanged=is_unchanged)
+        relay = relay if is_unchanged else None
+        labels = self._dropped_and_emulated(call, offer, column, unchanged=is_unchanged)
         order = request.order
         if not is_unchanged:
             order, labels = _without_foreign_signatures(request, order_without(request, labels), kind, labels)
         if relay is None:
             labels += assumed(request.api, request.fields, self.dispatcher.assumed(offer, order))
-        if splits and kind is request.api and "n" not in facts.column.lacks:
+        if splits and kind is request.api and "n" not in column.lacks:
             labels = (*labels, FieldRecord(field="n", disposition=Disposition.EMULATED, reason=ASKED_SEVERAL_TIMES))
-        self._begin_attempt(call, offer.backend, facts, labels)
+        self._begin_attempt(call, offer.backend, labels)
         if relay is None:
-            return await self._translate(call, offer, kind, _with_translated(call, order, kind, labels))
+            parts = self._translate(call, offer, kind, _with_translated(call, order, kind, labels))
+            return await anext(parts), parts
         dropped = [each.field for each in labels if each.disposition is Disposition.DROPPED]
         body = without_fields(request.body, dropped) if dropped else request.body
         if check is None:
-            return await self._relay(call, relay, self._passed_on(call, relay, body, labels))
-        run = await off_loop(schema_size(request.order), EmulationRun, request.order, (check,))
-        return await self._relay_checked(call, relay, body, run)
+            return await _begun(call, await self._relay(call, relay, self._passed_on(call, relay, body, labels)))
+        return await self._relay_checked(call, relay, body, check), None
 
     def _passed_on(
-        self, call: ModelCall, backend: RelayingBackend, body: dict[str, Any], labels: tuple[FieldRecord, ...]
+        self, call: ModelCall, backend: ModelBackend, body: dict[str, Any], labels: tuple[FieldRecord, ...]
     ) -> RelayedRequest:
         """The request with this body as the backend gets it; kept for others of the same shape."""
-        to_send, words = backend.relayed_request(body), call.words
+        to_send, words = backend.relayed_request(body, call.request), call.words
         members = to_send.members
         if words is None or call.decision is None or call.left_out:
             return to_send
@@ -333,14 +306,12 @@ class ModelCalls:
         self._keep(call.shape, call.decision)
         return _with_words(to_send, words)
 
-    def _begin_attempt(
-        self, call: ModelCall, backend: str, facts: _BackendFacts, labels: tuple[FieldRecord, ...]
-    ) -> None:
+    def _begin_attempt(self, call: ModelCall, backend: str, labels: Sequence[FieldRecord]) -> None:
         """Note which backend is tried now, and forget what another one said."""
-        call.served_by, call.labels, call.response_id, call.finish_reasons = backend, labels, None, ()
-        call.upstream_label, call.record.answer, call.parts = None, None, {}
-        call.model = facts.described.model if facts.described is not None else None
+        described = self.dispatcher.known.get(backend)
+        call.configured_model = None if described is None else described.model
         call.record.backend, call.record.dispositions = backend, list(labels)
+        call.summary, call.record.answer, call.parts = NOTHING_READ, None, {}
 
     def _dropped_and_emulated(
         self, call: ModelCall, offer: Offer, column: FieldColumn, *, unchanged: bool
@@ -357,161 +328,89 @@ class ModelCalls:
             for name, reason in refused.items()
         )
 
-    async def _relay(self, call: ModelCall, backend: RelayingBackend, request: RelayedRequest) -> ModelAnswer:
-        begin = partial(call.record.begin_call, backend.name, call.request)
+    async def _relay(
+        self, call: ModelCall, backend: ModelBackend, request: RelayedRequest, order: WorkOrder | None = None
+    ) -> RelayedReply:
+        """Pass this request on; for the records, it is about this order, or about what the client sent."""
+        begin = partial(call.record.begin_call, backend.name, order or call.request)
         reply = await backend.relay(request, call.size, call.headers, begin, may_resend=call.may_resend)
-        if reply.is_stream is not call.request.is_streamed:
-            await reply.close()
-            message = f"{backend.name}: the endpoint answered in another form than was requested"
-            raise BackendError(message, is_outage=False)
-        if not reply.is_stream:
-            try:
-                data = await reply.whole()
-            finally:
-                await reply.close()
-            self._note(call, reply)
-            if reply.summary.answers < call.request.answers:
-                raise FewerAnswersError(backend.name)
-            return ModelAnswer(body=data)
-        blocks = self._relayed_blocks(call, backend.name, reply)
-        first = await anext(blocks, b"")
-        self._note(call, reply)
-        return ModelAnswer(first=first, blocks=blocks)
-
-    async def _relayed_blocks(self, call: ModelCall, backend: str, reply: OpenReply) -> AsyncGenerator[bytes, None]:
-        has_begun, usage = False, None
-        try:
-            async with aclosing(reply.blocks()) as blocks:
-                async for block in blocks:
-                    # Before the last event is sent: a response that is stored is recorded then.
-                    if reply.summary.usage is not usage:
-                        usage = reply.summary.usage
-                        self._note(call, reply)
-                    yield block
-                    has_begun = True
-            self.dispatcher.circuits.succeeded(backend)
-            if reply.summary.answers < call.request.answers:
-                self.dispatcher.refusals.add_capability(backend, SEVERAL_ANSWERS, call.record.origin)
-                raise FewerAnswersError(backend)
-        except FAILURES as error:
-            if has_begun:  # a failure before that is one of the attempt
-                self.dispatcher.circuits.failed(backend, error)
-            raise
-        finally:
-            self._note(call, reply)
-            await reply.close()
-
-    def _note(self, call: ModelCall, reply: OpenReply) -> None:
-        """Note what the reply says of itself."""
-        summary = reply.summary
-        call.model, call.response_id = summary.model or call.model, summary.id
-        call.upstream_label = summary.label
-        call.finish_reasons = summary.finish_reasons
+        call.summary = reply.summary
+        return reply
 
     async def _relay_checked(
-        self, call: ModelCall, backend: RelayingBackend, body: dict[str, Any], run: EmulationRun
-    ) -> ModelAnswer:
+        self, call: ModelCall, backend: ModelBackend, body: dict[str, Any], check: Emulation
+    ) -> bytes:
         """Pass the request on and hold its answer until it is valid; an invalid one is requested again."""
-        held, streamed = b"", call.request.is_streamed
-        length = len(call.request.order.conversation.messages)
-        try:
-            while to_send := run.next_order():
-                added = to_send.conversation.messages[length:]
-                sent = backend.with_messages(body, added) if added else body
-                begin = partial(call.record.begin_call, backend.name, to_send)
-                request = backend.relayed_request(sent)
-                reply = await backend.relay(request, call.size, call.headers, begin, may_resend=call.may_resend)
-                try:
-                    held = await _read_all(reply)
-                finally:
-                    await reply.close()
-                self._note(call, reply)
-                for piece in backend.read_pieces(held, streamed=reply.is_stream):
-                    if isinstance(piece, EndPiece):  # the event with the usage may not be for the client
-                        run.feed(piece.model_copy(update={"usage": reply.summary.usage}))
-                    else:
-                        run.feed(piece)
-                run.finish()
-        finally:
-            call.record.emulation = run.record
-            self.dispatcher.count_contradictions(backend.name, run, call.record)
-        if (failure := run.failure) is not None:
-            details = {"attempts": failure.attempts}
-            raise BackendError(failure.message, retryable=not run.contradicted, details=details, is_outage=False)
-        return ModelAnswer(first=held, blocks=_nothing()) if streamed else ModelAnswer(body=held)
+        dispatcher, order, streams, held = self.dispatcher, call.request.order, call.request.is_streamed, b""
+        name, seconds = backend.name, dispatcher.limits.turn_s
 
-    async def _translate(self, call: ModelCall, offer: Offer, kind: Api, order: WorkOrder) -> ModelAnswer:
-        request = call.request
+        async def pieces(to_send: WorkOrder) -> AsyncGenerator[AnyPiece, None]:
+            nonlocal held
+            added = to_send.conversation.messages[len(order.conversation.messages) :]
+            sent = backend.with_messages(body, added) if added else body
+            reply = await self._relay(call, backend, backend.relayed_request(sent, call.request), to_send)
+            held = b"".join([block async for block in reply.blocks()]) if streams else await reply.whole()
+            for piece in backend.read_pieces(held, streamed=streams):
+                # The event with the usage may not be for the client.
+                is_end = isinstance(piece, EndPiece)
+                yield piece.model_copy(update={"usage": reply.summary.usage}) if is_end else piece
+
+        def send(to_send: WorkOrder) -> BackendReading:
+            size = AnswerSize(name, dispatcher.size_limits)
+            return BackendReading(pieces(to_send), Wait(RunTimer(), name), seconds, seconds, size)
+
+        prepare = partial(off_loop, schema_size(order), EmulationRun, order, (check,))
+        async with aclosing(EmulatedAnswer(dispatcher.refusals, name, call.record, prepare, send)) as answer:
+            async for _ in answer:
+                pass
+        return held
+
+    async def _translate(
+        self, call: ModelCall, offer: Offer, kind: Api, order: WorkOrder
+    ) -> AsyncGenerator[AnswerPart, None]:
+        """All answers at once; streamed, nothing as soon as they have begun, then one answer after the other."""
         call.record.calls += [each for record in call.more_records for each in record.calls]
         call.more_records = [
-            WorkRecord(request_id=call.request_id, caller=call.record.caller) for _ in range(request.answers - 1)
+            WorkRecord(request_id=call.request_id, caller=call.record.caller) for _ in range(call.request.answers - 1)
         ]
-        timer = RunTimer()
-        streams: list[AsyncGenerator[AnyPiece, None]] = []
+        call.summary, timer, answers = AnswerSummary(), RunTimer(), list[EmulatedAnswer]()
         for record in call.work:
-            record.must_see = True
-            record.outcome, record.backend = call.record.outcome, offer.backend
-            streams.append(self.dispatcher.answer_from(offer, order, record, timer, may_resend=call.may_resend))
+            record.must_see, record.outcome = True, call.record.outcome
+            answers.append(self.dispatcher.answer_from(offer, order, record, timer, may_resend=call.may_resend))
         is_limited = offer.backend in self.dispatcher.concurrent  # the call has one slot: one answer after the other
         try:
-            if not request.is_streamed:
-                if is_limited:
-                    answers = [await _collect(stream, kind) for stream in streams]
-                else:
-                    answers = await _all_or_none([_collect(stream, kind) for stream in streams])
-                timer.close()
-                for answer in answers:
-                    for piece in answer:
-                        self._note_piece(call, piece, kind)
-                return ModelAnswer(answers=answers)
-            at_once = streams[:1] if is_limited else streams
-            firsts = await _all_or_none([anext(stream) for stream in at_once])
-        except BaseException:
-            for stream in streams:
-                await stream.aclose()
-            timer.close()
-            raise
-        named = next((each.model for each in reversed(call.record.calls) if each.model), None)
-        call.model = named[:MAX_ID_CHARS] if named else call.model
-        merged = self._merged(call, offer.backend, kind, timer, firsts, streams)
-        return ModelAnswer(pieces=_marked(merged, kind))
-
-    async def _merged(  # noqa: PLR0913, PLR0917 - the parts that are handed in
-        self,
-        call: ModelCall,
-        backend: str,
-        kind: Api,
-        timer: RunTimer,
-        firsts: Sequence[AnyPiece],
-        streams: Sequence[AsyncGenerator[AnyPiece, None]],
-    ) -> AsyncGenerator[tuple[int, AnyPiece], None]:
-        """The pieces of all answers, each with the number of its answer; of several, one answer after the other."""
-        try:
-            for number, stream in enumerate(streams):
-                first = firsts[number] if number < len(firsts) else await anext(stream)
-                self._note_piece(call, first, kind)
-                yield number, first
-                async for piece in stream:
-                    self._note_piece(call, piece, kind)
-                    yield number, piece
-            self.dispatcher.circuits.succeeded(backend)
-        except FAILURES as error:
-            self.dispatcher.circuits.failed(backend, error)
-            raise
+            if not call.request.is_streamed:
+                whole = await _all((_collect(answer, kind) for answer in answers), at_once=not is_limited)
+                for number, pieces in enumerate(whole):
+                    for piece in pieces:
+                        _note_piece(call, number, piece, kind)
+                yield whole
+                return
+            firsts = await _all((anext(answer) for answer in answers[: 1 if is_limited else None]), at_once=True)
+            named = next((each.model for each in reversed(call.record.calls) if each.model), None)
+            call.summary.model = named[:MAX_ID_CHARS] if named else None
+            yield None
+            for number, answer in enumerate(answers):
+                piece = firsts[number] if number < len(firsts) else await anext(answer)
+                while piece is not None:
+                    _note_piece(call, number, piece, kind)
+                    yield number, mark_signature(piece, kind)
+                    piece = await anext(answer, None)
         finally:
-            for stream in streams:
-                await stream.aclose()
+            for answer in answers:
+                await answer.aclose()
             timer.close()
 
-    def _note_piece(self, call: ModelCall, piece: AnyPiece, kind: Api) -> None:
-        """Note what the end of an answer says of it, and what of the answer its client does not get as it was."""
-        if isinstance(piece, EndPiece):
-            call.model = piece.model[:MAX_ID_CHARS] if piece.model else call.model
-            call.finish_reasons += (piece.reason,)
-            call.parts |= dict.fromkeys(piece.parts)
-            call.record.answer = answer_records(kind, call.parts, call.request.api) or None
-        elif not isinstance(piece, TextPiece) and (part := part_of(piece, kind)) is not None:
-            call.parts[part] = None
+
+def _note_piece(call: ModelCall, number: int, piece: AnyPiece, kind: Api) -> None:
+    """Note what the end of an answer says of it, and what of the answer its client does not get as it was."""
+    if isinstance(piece, EndPiece):
+        call.summary.model = piece.model[:MAX_ID_CHARS] if piece.model else call.summary.model
+        call.summary.end(piece.reason, number)
+        call.parts |= dict.fromkeys(piece.parts)
+        call.record.answer = answer_records(kind, call.parts, call.request.api) or None
+    elif not isinstance(piece, TextPiece) and (part := part_of(piece, kind)) is not None:
+        call.parts[part] = None
 
 
 @dataclass(slots=True)
@@ -591,17 +490,20 @@ def _without_foreign_signatures(
 
 def _with_words(request: RelayedRequest, words: Mapping[str, Raw]) -> RelayedRequest:
     """The request with these members as a client sent them."""
-    return RelayedRequest({**request.members, **words}, request.hides_usage)
+    members = {**request.members, **words}
+    return RelayedRequest(members, request.is_streamed, request.answers, request.hides_usage)
 
 
 def _without_words(request: RelayedRequest, names: Container[str]) -> RelayedRequest:
     """The request without these members, of which only the place is kept; the others as JSON text."""
     members = {name: None if name in names else Raw(_encode(value)) for name, value in request.members.items()}
-    return RelayedRequest(members, request.hides_usage)
+    return replace(request, members=members)
 
 
-async def _all_or_none(awaitables: Sequence[Awaitable[ResultT]]) -> list[ResultT]:
-    """The results of all, which are awaited at the same time; if one fails, the others have ended when it is raised."""
+async def _all(awaitables: Iterable[Awaitable[ResultT]], *, at_once: bool) -> list[ResultT]:
+    """The results of all; if one fails, the others have ended when it is raised, or were never begun."""
+    if not at_once:
+        return [await each for each in awaitables]
     waiting = [asyncio.ensure_future(each) for each in awaitables]
     try:
         return await asyncio.gather(*waiting)
@@ -612,23 +514,14 @@ async def _all_or_none(awaitables: Sequence[Awaitable[ResultT]]) -> list[ResultT
         raise
 
 
-async def _collect(pieces: AsyncGenerator[AnyPiece, None], kind: Api) -> list[AnyPiece]:
+async def _collect(pieces: EmulatedAnswer, kind: Api) -> list[AnyPiece]:
     async with aclosing(pieces):
         return [mark_signature(piece, kind) async for piece in pieces]
 
 
-async def _marked(
-    pieces: AsyncGenerator[tuple[int, AnyPiece], None], kind: Api
-) -> AsyncGenerator[tuple[int, AnyPiece], None]:
-    async with aclosing(pieces):
-        async for number, piece in pieces:
-            yield number, mark_signature(piece, kind)
-
-
-async def _read_all(reply: OpenReply) -> bytes:
-    return b"".join([block async for block in reply.blocks()]) if reply.is_stream else await reply.whole()
-
-
-async def _nothing() -> AsyncGenerator[bytes, None]:
-    return
-    yield b""
+async def _begun(call: ModelCall, reply: RelayedReply) -> Begun[AnswerPart]:
+    """The whole answer of an endpoint, or the first block of it and what gives the others."""
+    if not call.request.is_streamed:
+        return await reply.whole(), None
+    blocks = reply.blocks()
+    return await anext(blocks, b""), blocks

@@ -228,8 +228,8 @@ def call_members(call: ModelCall) -> dict[str, Any]:
     known = {
         "served_by": call.served_by,
         "model": call.model,
-        "response_id": call.response_id,
-        "finish_reasons": list(call.finish_reasons) or None,
+        "response_id": call.summary.id,
+        "finish_reasons": list(call.summary.finish_reasons) or None,
     }
     return members | {name: value for name, value in known.items() if value is not None} | call.costs.members()
 

@@ -8,7 +8,7 @@ A packet is sent to a client only after it is stored. Packets are made while the
 that many share one write; the last ones are written together with the end of the run and its receipt, so that no
 client sees a close without a stored receipt. A run is ahead of its readers by a limited amount: a client that does
 not read stops its own backend. Without any reader the run goes on, or stops after a grace period in which no reader
-came back, in this process or in another one. Backends and images are known as Protocols only.
+came back, in this process or in another one. Kinds of backends are unknown here, and images are a Protocol.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from accord.run.admit import Rejection
 from accord.run.agent_errors import AgentRaisedError, ContainBaseException, abandon, agent_failed, log_agent_error
 from accord.run.costs import RunCosts
 from accord.run.dispatch import RunQuestions, WorkRecord
-from accord.run.limits import NOTHING_MORE, Ready, RunTimer
+from accord.run.limits import NOTHING_MORE, Ready, RunTimer, Wait
 from accord.run.permissions import Permissions
 from accord.run.recent import LiveReader, RecentPackets, SharedView
 from accord.run.states import MAKING, OVER, TRANSITIONS, RunState
@@ -145,13 +145,13 @@ class Run:
         self._timer: Final = RunTimer()
         self._order: Final = PacketOrder()
         self._size: Final = RunSize(engine.size_limits)
-        self._questions: Final = RunQuestions(engine.dispatcher, engine.agent, self._timer, costs, streams=streams)
+        self._questions: Final = RunQuestions(engine.dispatcher, engine.agent, self._timer, costs, streams)
         if rejection is not None and rejection.refusal is not None:
             self._questions.records.append(WorkRecord(outcome=rejection.refusal))
         self.work: Final[Sequence[WorkRecord]] = self._questions.records
         """A record of each question to a backend."""
         self._permissions: Final = Permissions(permits, self._timer, engine.clock)
-        self._wait: Final = self._timer.wait("the agent", is_agent=True)
+        self._wait: Final = Wait(self._timer, "the agent", is_agent=True)
         self._items: Any = None
         """What the agent yields, while it is open."""
         self._last_packets: Sequence[StreamPacket] = ()
@@ -284,7 +284,7 @@ class Run:
                 raise over
             polled = self._wait.poll(anext(items, NOTHING_MORE))
             if isinstance(polled, Ready):
-                item = polled.result
+                item = polled[0]
             else:
                 self._write_soon()
                 seconds = limits.first_packet_s if self.first_packet_ms is None else limits.gap_s

@@ -345,6 +345,16 @@ def test_what_a_client_does_not_get_of_a_response_is_in_the_label_and_the_receip
     assert "output[].web_search_call" in json.dumps(receipt)
 
 
+@pytest.mark.parametrize("to", ["chat", "messages"])
+def test_the_receipt_of_a_stream_that_broke_off_has_the_failure_of_its_backend(served: Served, to: str):
+    served.endpoint.steps = [BARE_STREAM_HEAD + b"".join(map(event_bytes, events(to)[:3])), Do.CLOSE]
+    _, headers, _ = served.post("chat", f"bad-{to}", stream=True)
+    receipt = json.loads(served.send("GET", headers["accord-receipt"])[2])
+    (failure,) = receipt["work"][0]["fallbacks"]
+    assert (receipt["outcome"]["status"], failure["backend"]) == ("failed", f"bad-{to}")
+    assert failure["message"] == receipt["outcome"]["message"]
+
+
 def wrong_types(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Every way to give one member another type, with its path."""
     if path:

@@ -277,7 +277,7 @@ async def within(seconds: float, awaited: Awaitable[ResultT]) -> ResultT:
     """
     polled = poll(awaited)
     if isinstance(polled, Ready):
-        return polled.result
+        return polled[0]
     async with asyncio.timeout(seconds):
         return await polled
 

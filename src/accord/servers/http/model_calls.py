@@ -379,8 +379,8 @@ def accord_member(call: ModelCall) -> dict[str, Any]:
     failed = [name for name, error in call.record.failures if not isinstance(error, BackendRetriedError)]
     if failed:
         member["fallbacks"] = list(dict.fromkeys(failed))
-    if call.upstream_label is not None:
-        member["upstream"] = call.upstream_label
+    if call.summary.label is not None:
+        member["upstream"] = call.summary.label
     return member | (end_label(call) or {})
 
 

@@ -6,11 +6,11 @@ from typing import Final
 import msgspec
 
 from accord.apis.messages.codec import MessagesCodec
+from accord.backends.model import ModelBackend
 from accord.core.work.estimate_tokens import estimate_tokens
 from accord.core.work.fields import ModelRequest
 from accord.errors import BackendError, TimedOutError
 from accord.off_loop import off_loop
-from accord.ports import CountingBackend
 from accord.run.circuit import BackendAttempt
 from accord.run.limits import CallLimit
 from accord.run.model_calls import ModelCallsRef
@@ -75,7 +75,7 @@ class CountTokensEndpoint(ModelEndpoint):
         with suppress(TimedOutError):
             for name in group.backends:
                 backend = calls.dispatcher.backends[name]
-                if isinstance(backend, CountingBackend) and backend.can_count and not circuits.is_open(name):
+                if isinstance(backend, ModelBackend) and backend.can_count and not circuits.is_open(name):
                     with suppress(BackendError), BackendAttempt(circuits, name, others=True, skipped=False):
                         async with limit:
                             return await backend.count_tokens(request.body, headers), name
