@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import typer
 
+from accord.acp.schema_parts import ContentBlock
 from accord.agents.relay import relay_with
 from accord.assembly.loop import run_async
 from accord.assembly.parts import build_engine, find_backend, session_rules
@@ -29,7 +30,6 @@ from accord.ports import SystemClock
 from accord.run import Engine, Sessions
 from accord.run.budgets import Budgets
 from accord.terminal import escape_line, warn
-from accord.wire.acp.content import ContentBlock
 from accord.wire.event import PresentationEventType
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
 from accord.wire.problem import stream_error

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
+from accord.acp.methods import Method
 from accord.acp_tools.inspect.blocks import text_block
 from accord.acp_tools.inspect.client import InspectorClient, PermissionPolicy
 from accord.acp_tools.inspect.connection import AgentConnection
@@ -25,7 +26,6 @@ from accord.acp_tools.inspect.tool_use import (
     ToolTurn,
 )
 from accord.core.rpc import request_line
-from accord.wire.acp.rpc import Method
 
 RELEASE_S: Final = 2.0
 """How long after the end of a turn its terminals may be released."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from accord.acp.methods import Method
 from accord.acp_tools.inspect.blocks import LONG_WORK, TEXT
 from accord.acp_tools.inspect.checks.table import MUST, SHOULD, CheckTable, Needs
 from accord.acp_tools.inspect.checks.turn import RUNNING_S, SLOW
@@ -37,7 +38,6 @@ from accord.acp_tools.inspect.session_results import (
 from accord.acp_tools.json_values import as_list, as_object
 from accord.core.rpc import request_line
 from accord.errors import RpcCode
-from accord.wire.acp.rpc import Method
 from accord.wire.inspection import CheckGroup, Result
 
 LOADING: Final = "ACP: Session Setup – loading sessions"
