@@ -283,23 +283,17 @@ async def _close(probe: AgentProbe) -> CheckOutcome:
     if not isinstance(baseline, Answered):
         reply = await connection.call(Method.SESSION_CLOSE, {"sessionId": session})
         return judge_declared(reply, Method.SESSION_CLOSE) or passed("An idle session was closed", reply)
-    call_id, since = connection.next_id(), len(connection.updates)
-    pending = connection.expect(call_id)
     _, text = probe.marked_text(f"{LONG_WORK} {SLOW}")
-    await connection.send(request_line(call_id, Method.SESSION_PROMPT, {"sessionId": session, "prompt": [text]}))
-    await asyncio.wait({pending}, timeout=min(RUNNING_S, connection.timeout_s))
-    had_ended = pending.done() and not probe.is_draft
+    prompt = await probe.start_prompt(text)
+    await asyncio.wait({prompt.pending}, timeout=min(RUNNING_S, connection.timeout_s))
+    had_ended = prompt.pending.done() and not probe.is_draft
     closed = await connection.call(Method.SESSION_CLOSE, {"sessionId": session})
     if outcome := judge_declared(closed, Method.SESSION_CLOSE):
-        connection.is_busy = connection.is_busy or not pending.done()
+        connection.is_busy = connection.is_busy or not prompt.pending.done()
         return outcome
     if had_ended:
         return passed("The session was closed; its turn had ended before", closed)
-    reply = await connection.reply(pending, call_id)
-    if probe.is_draft and isinstance(reply, Answered):
-        reply = await connection.turn_end_within(session, since, connection.timeout_s)
-        connection.is_busy = connection.is_busy or isinstance(reply, Silent)
-    return judge_closed_turn(reply)
+    return judge_closed_turn(await prompt.ending())
 
 
 @STORED.check("closed-session", "a prompt to a closed session gets an error", CLOSING, SHOULD, Needs.SESSION)
