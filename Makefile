@@ -80,6 +80,9 @@ sbom: $(READY) ## Write a bill of materials (CycloneDX) of the package with all 
 schemas: $(READY) ## Write the JSON Schema of every message, the OpenAPI and the AsyncAPI document to build/schemas
 	$(BIN)/accord schemas build/schemas
 
+acp-types: $(READY) ## Write the models of the Agent Client Protocol from its schemas in scripts/acp_schema
+	$(BIN)/python -m scripts.acp_types
+
 models: $(READY) ## Renew the shipped model facts and prices from the open data they are made of (needs the package index)
 	$(BIN)/python -m scripts.refresh_models
 	$(BIN)/python -m scripts.refresh_prices

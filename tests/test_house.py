@@ -23,6 +23,8 @@ SOURCES = sorted(
 )
 BANNED = re.compile(r"(?:^|_)(?:utils?|helpers?|common|misc|managers?|processors?|v2)(?:_|$)")
 MAX_LINES = 900
+GENERATED = [*(ROOT / "src/accord/acp").glob("schema_*.py")]
+"""What the protocol's schemas decide: long, and with one name for what two versions have."""
 HEAVY = {
     "aiohttp",
     "alembic",
@@ -59,7 +61,7 @@ def test_every_module_opens_by_saying_what_it_is():
 
 
 def test_no_file_is_too_long_to_be_one_subject():
-    lengths = {named(path): len(text(path).splitlines()) for path in SOURCES}
+    lengths = {named(path): len(text(path).splitlines()) for path in SOURCES if path not in GENERATED}
     assert {name: length for name, length in lengths.items() if length > MAX_LINES} == {}
 
 
@@ -80,7 +82,9 @@ def words(path: Path) -> Iterator[str]:
 
 
 def test_no_name_says_nothing():
-    assert [(named(path), word) for path in SOURCES for word in words(path) if BANNED.search(word)] == []
+    assert [
+        (named(path), word) for path in SOURCES if path not in GENERATED for word in words(path) if BANNED.search(word)
+    ] == []
 
 
 def test_the_public_names_are_sorted_and_each_has_its_home():
@@ -160,7 +164,7 @@ OTHER_SERVICES = ("src/accord/apis/", "src/accord/backends/")
 
 def test_no_class_name_is_defined_twice_in_the_package():
     homes: dict[str, list[str]] = {}
-    for path in PACKAGE:
+    for path in set(PACKAGE) - set(GENERATED):
         for node in tree(path).body:
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(named(path))

@@ -6,6 +6,8 @@ from importlib.metadata import version
 from typing import Any
 from uuid import uuid4
 
+from acp.schema import AgentCapabilities, Implementation
+
 from acp import (
     Agent,
     InitializeResponse,
@@ -15,7 +17,6 @@ from acp import (
     text_block,
     update_agent_message,
 )
-from acp.schema import AgentCapabilities, Implementation
 
 
 class Echo(Agent):

@@ -13,7 +13,7 @@ from scripts.docs.markdown import anchor, code, head, table
 from scripts.docs.schema_text import is_inline, type_text
 from tests.wire import test_golden
 
-from accord.wire.acp.prompt_capabilities import PromptCapabilities
+from accord.acp.schema_parts import PromptCapabilities
 from accord.wire.contract import MESSAGES
 from accord.wire.conversation import MessagePart
 from accord.wire.emulation import EmulationStrategy
@@ -47,7 +47,7 @@ GROUPS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "Streams": ("The packets of an answer, and the events in them.", ("wire.packet", "wire.event")),
     "Content": (
         "ACP, the Agent Client Protocol: the blocks of a prompt. Its other messages are in [acp.md](../acp.md).",
-        ("wire.acp.content", "wire.acp.prompt_capabilities"),
+        ("acp.schema_parts",),
     ),
     "Capabilities": (
         "ABP, the Agent Backplane protocol: what backends declare, what work requires, and how the two compare.",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     __version__: str
+    from accord.acp.schema_parts import ContentBlock, PromptCapabilities
     from accord.agent import Agent, Turn
     from accord.core.output import ClientAdapter
     from accord.core.prompt.validator import ContentValidator, ValidationContext, ValidationPolicy
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
         TurnCancelledError,
         UsageError,
     )
-    from accord.wire.acp.content import ContentBlock
-    from accord.wire.acp.prompt_capabilities import PromptCapabilities
     from accord.wire.adaptation import AdaptationReport
     from accord.wire.capability import Capability
     from accord.wire.contract import ServiceContract
@@ -193,7 +192,7 @@ _MODULES: Final = {
     "CompatibilityReport": "accord.wire.manifest",
     "ConfigError": "accord.errors",
     "ConnectionFailedError": "accord.errors",
-    "ContentBlock": "accord.wire.acp.content",
+    "ContentBlock": "accord.acp.schema_parts",
     "ContentValidator": "accord.core.prompt.validator",
     "Conversation": "accord.wire.conversation",
     "Disabled": "accord.wire.emulation",
@@ -222,7 +221,7 @@ _MODULES: Final = {
     "PresentationEvent": "accord.wire.event",
     "PresentationEventType": "accord.wire.event",
     "ProgressUpdate": "accord.wire.event",
-    "PromptCapabilities": "accord.wire.acp.prompt_capabilities",
+    "PromptCapabilities": "accord.acp.schema_parts",
     "Receipt": "accord.wire.receipt",
     "Refusal": "accord.wire.plan",
     "RefusedError": "accord.errors",

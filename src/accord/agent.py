@@ -21,6 +21,7 @@ from uuid import UUID, uuid5
 
 from pydantic_core import from_json
 
+from accord.acp.schema_parts import ContentBlock, ResourceLink
 from accord.core.output.agent_work import (
     ALLOW_OR_REJECT,
     OfferedOptions,
@@ -34,7 +35,6 @@ from accord.core.vocabulary import unknown_name
 from accord.core.work.conversation import assistant_message, links_to_files, tool_result_message
 from accord.errors import AgentError, UsageError
 from accord.ports import Clock
-from accord.wire.acp.content import ContentBlock, ResourceLinkBlock
 from accord.wire.agent_work import Permission, PermissionRequest, PermissionStatus
 from accord.wire.conversation import ChatMessage, ConversationMessage, MessagePart
 from accord.wire.event import PresentationEvent, PresentationEventType
@@ -202,7 +202,7 @@ class Turn:
     def content(self) -> Sequence[ContentBlock]:
         """The content blocks of the request, and a link to each of its files; the agent accepts all of them."""
         blocks = self.request.payload.content or ()
-        linked = {block.uri for block in blocks if isinstance(block, ResourceLinkBlock)}
+        linked = {block.uri for block in blocks if isinstance(block, ResourceLink)}
         return (*blocks, *links_to_files(file for file in self.files if file not in linked))
 
     def ask(  # noqa: PLR0913 - one parameter for each thing that a question may have

@@ -26,8 +26,8 @@ UNUSED = """
     accord.acp_tools accord.backends.acp accord.apis.gemini.codec
     accord.backends.upstream_aiohttp accord.client accord.console accord.servers.acp accord.stdio
     accord.stores.memory accord.stores.migrations accord.stores.postgres
-    accord.wire.acp.draft_update accord.wire.acp.initialize accord.wire.acp.session accord.wire.acp.settings
-    accord.wire.acp.update accord.wire.contract accord.wire.inspection
+    accord.acp.draft accord.acp.schema_v1 accord.acp.schema_v2
+    accord.wire.contract accord.wire.inspection
 """.split()
 """What a service with one OpenAI backend and an up-to-date SQLite file does not use; each with all below it."""
 

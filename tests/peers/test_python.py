@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acp import PROTOCOL_VERSION, RequestError, audio_block, image_block, spawn_agent_process, text_block
 from acp.client.connection import ClientSideConnection
 from acp.interfaces import Client
 from acp.schema import AllowedOutcome, RequestPermissionResponse
 
 from accord.stores.sqlite import SqliteStore
 from accord.wire.receipt import Receipt
+from acp import PROTOCOL_VERSION, RequestError, audio_block, image_block, spawn_agent_process, text_block
 
 ROOT = Path(__file__).parent.parent.parent
 LIMIT_S = 60

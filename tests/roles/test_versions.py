@@ -28,7 +28,7 @@ TEST_TOOLS = (
     "trustme",
 )
 TESTS = (
-    "tests/wire/acp/test_golden.py",
+    "tests/acp/test_golden.py",
     "tests/core/work/emulation/test_tool_format.py",
     "tests/client/test_connection.py",
     "tests/config",

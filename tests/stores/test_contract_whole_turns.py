@@ -10,6 +10,7 @@ from accord.ports import SessionStore, Store, WholeRun
 from accord.stores.prepared import driver_of
 from accord.stores.sqlite import SqliteStore
 from accord.wire.session import PacketRecord, StoredState
+from tests.stores.passing import let_pass
 from tests.stores.records import a_receipt, a_session, a_turn, at, begun
 
 
@@ -84,8 +85,9 @@ async def test_a_run_of_another_process_is_not_replaced(store: SessionStore, by:
     assert await store.turn("r1") == running.turn
 
 
-async def test_a_running_run_of_a_silent_process_is_ended_by_another_one(store: SessionStore):
+async def test_a_running_run_of_a_silent_process_is_ended_by_another_one(store: Store):
     await store.add_turns(a_session(), [WholeRun(a_turn("r1", runner="dead"))])
+    await let_pass(store, 1)
     (left,) = await store.abandoned(0, runner="me", limit=9)
     claimed = await store.take_over(left, 0, runner="me")
     assert claimed is not None

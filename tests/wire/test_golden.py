@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.wire.acp.content import ContentBlock
+from accord.acp.schema_parts import ContentBlock
 from accord.wire.adaptation import AdaptationReport
 from accord.wire.conversation import ChatMessage, Conversation
 from accord.wire.disposition import ForgottenRefusals

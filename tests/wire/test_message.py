@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from accord.acp.schema_v1 import PromptResponse, StopReason
 from accord.errors import InvalidMessageError, NotSerialisableError
-from accord.wire.acp.session import PromptResponse
 from accord.wire.conversation import ResourcePart
 from accord.wire.emulation import EmulationRecord
 from accord.wire.event import PresentationEvent
@@ -129,7 +129,7 @@ TRUSTED: list[tuple[type[Message], dict[str, Any]]] = [
     (ResourcePart, {"text": "t", "uri": "u"}),
     (NegotiationResult, {"native": ["streaming"]}),
     (EmulationRecord, {}),
-    (PromptResponse, {"stop_reason": "end_turn"}),
+    (PromptResponse, {"stop_reason": StopReason.END_TURN}),
 ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from accord import AgentRequest, InvalidMessageError, ServiceRequest
-from accord.wire.acp.content import ImageBlock, TextBlock
+from accord.acp.schema_parts import ImageContent, TextContent
 
 OLDER = {"session_id": "s1", "payload": {"input": "Show me"}, "capabilities": {"supported_events": ["CITATION_BLOCK"]}}
 
@@ -52,7 +52,7 @@ def test_decision_1_a_request_can_carry_content_and_requirements():
         '{"query":"q","content":[{"type":"text","text":"t"},{"type":"image","data":"aGk=","mimeType":"image/png"}],'
         '"requirements":{"required":[{"capability":"image_input","min_support":"native"}]}}'
     )
-    assert [type(block) for block in request.content or []] == [TextBlock, ImageBlock]
+    assert [type(block) for block in request.content or []] == [TextContent, ImageContent]
     assert AgentRequest.parse(request.to_json()) == request
 
 

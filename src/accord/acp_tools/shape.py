@@ -16,45 +16,33 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar, cast
 
 import msgspec
 
+from accord.acp import schema_v1, schema_v2
+from accord.acp.base import AcpMessage
+from accord.acp.methods import Method
+from accord.acp.schema_parts import PermissionOptionKind, PlanEntryPriority, PlanEntryStatus, ToolCallStatus, ToolKind
+from accord.acp.schema_v1 import (
+    AuthenticateResponse,
+    CloseSessionResponse,
+    CreateTerminalRequest,
+    DeleteSessionResponse,
+    InitializeResponse,
+    ListSessionsResponse,
+    LoadSessionResponse,
+    LogoutResponse,
+    NewSessionResponse,
+    PromptResponse,
+    ReadTextFileRequest,
+    RequestPermissionRequest,
+    ResumeSessionResponse,
+    SessionNotification,
+    SessionUpdate,
+    SetSessionConfigOptionResponse,
+    SetSessionModeResponse,
+    WriteTextFileRequest,
+)
 from accord.acp_tools.json_values import as_object
 from accord.core.prompt import EVERY_TYPE, ContentValidator, ValidationContext
 from accord.errors import InvalidMessageError
-from accord.wire.acp.base import AcpMessage
-from accord.wire.acp.client_methods import (
-    AuthenticateResponse,
-    CreateTerminalRequest,
-    LogoutResponse,
-    ReadTextFileRequest,
-    TerminalRequest,
-    WriteTextFileRequest,
-)
-from accord.wire.acp.draft_update import DraftSessionNotification
-from accord.wire.acp.initialize import DraftInitializeResponse, InitializeResponse
-from accord.wire.acp.plan import PlanEntryPriority, PlanEntryStatus
-from accord.wire.acp.rpc import Method
-from accord.wire.acp.session import (
-    CloseSessionResponse,
-    DeleteSessionResponse,
-    DraftNewSessionResponse,
-    DraftPromptResponse,
-    DraftResumeSessionResponse,
-    DraftSetSessionConfigOptionResponse,
-    ListSessionsResponse,
-    LoadSessionResponse,
-    NewSessionResponse,
-    PromptResponse,
-    ResumeSessionResponse,
-    SetSessionConfigOptionResponse,
-    SetSessionModeResponse,
-)
-from accord.wire.acp.tool import (
-    DraftRequestPermissionRequest,
-    PermissionOptionKind,
-    RequestPermissionRequest,
-    ToolCallStatus,
-    ToolKind,
-)
-from accord.wire.acp.update import SessionNotification, SessionUpdate
 
 V1_PATH: Final = ("agentCapabilities", "promptCapabilities")
 DRAFT_PATH: Final = ("capabilities", "session", "prompt")
@@ -93,33 +81,33 @@ Models = tuple[type[AcpMessage], type[AcpMessage]]
 """A model of version 1 and its counterpart in the draft."""
 
 MODELS: Final[Mapping[str, Models]] = {
-    UPDATE: (SessionNotification, DraftSessionNotification),
-    PERMISSION: (RequestPermissionRequest, DraftRequestPermissionRequest),
+    UPDATE: (SessionNotification, schema_v2.UpdateSessionNotification),
+    PERMISSION: (RequestPermissionRequest, schema_v2.RequestPermissionRequest),
     Method.FS_READ_TEXT_FILE: (ReadTextFileRequest, ReadTextFileRequest),
     Method.FS_WRITE_TEXT_FILE: (WriteTextFileRequest, WriteTextFileRequest),
     Method.TERMINAL_CREATE: (CreateTerminalRequest, CreateTerminalRequest),
-    Method.TERMINAL_OUTPUT: (TerminalRequest, TerminalRequest),
-    Method.TERMINAL_RELEASE: (TerminalRequest, TerminalRequest),
-    Method.TERMINAL_WAIT_FOR_EXIT: (TerminalRequest, TerminalRequest),
-    Method.TERMINAL_KILL: (TerminalRequest, TerminalRequest),
+    Method.TERMINAL_OUTPUT: (schema_v1.TerminalOutputRequest, schema_v1.TerminalOutputRequest),
+    Method.TERMINAL_RELEASE: (schema_v1.TerminalOutputRequest, schema_v1.TerminalOutputRequest),
+    Method.TERMINAL_WAIT_FOR_EXIT: (schema_v1.TerminalOutputRequest, schema_v1.TerminalOutputRequest),
+    Method.TERMINAL_KILL: (schema_v1.TerminalOutputRequest, schema_v1.TerminalOutputRequest),
 }
 """The parameters of an agent's methods."""
 
 RESULTS: Final[Mapping[str, Models]] = {
-    Method.INITIALIZE: (InitializeResponse, DraftInitializeResponse),
+    Method.INITIALIZE: (InitializeResponse, schema_v2.InitializeResponse),
     Method.AUTHENTICATE: (AuthenticateResponse, AuthenticateResponse),
     Method.LOGOUT: (LogoutResponse, LogoutResponse),
     Method.AUTH_LOGIN: (AuthenticateResponse, AuthenticateResponse),
     Method.AUTH_LOGOUT: (LogoutResponse, LogoutResponse),
-    Method.SESSION_NEW: (NewSessionResponse, DraftNewSessionResponse),
+    Method.SESSION_NEW: (NewSessionResponse, schema_v2.NewSessionResponse),
     Method.SESSION_LOAD: (LoadSessionResponse, LoadSessionResponse),
-    Method.SESSION_RESUME: (ResumeSessionResponse, DraftResumeSessionResponse),
+    Method.SESSION_RESUME: (ResumeSessionResponse, schema_v2.ResumeSessionResponse),
     Method.SESSION_LIST: (ListSessionsResponse, ListSessionsResponse),
     Method.SESSION_CLOSE: (CloseSessionResponse, CloseSessionResponse),
     Method.SESSION_DELETE: (DeleteSessionResponse, DeleteSessionResponse),
     Method.SESSION_SET_MODE: (SetSessionModeResponse, SetSessionModeResponse),
-    Method.SESSION_SET_CONFIG_OPTION: (SetSessionConfigOptionResponse, DraftSetSessionConfigOptionResponse),
-    Method.SESSION_PROMPT: (PromptResponse, DraftPromptResponse),
+    Method.SESSION_SET_CONFIG_OPTION: (SetSessionConfigOptionResponse, schema_v2.SetSessionConfigOptionResponse),
+    Method.SESSION_PROMPT: (PromptResponse, schema_v2.PromptResponse),
 }
 """The results of a client's methods."""
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import typer
 
+from accord.acp.schema_parts import ContentBlock
 from accord.agents.relay import relay_with
 from accord.assembly.loop import run_async
 from accord.assembly.parts import build_engine, find_backend
@@ -29,7 +30,6 @@ from accord.files import STDIN, read_json, read_text
 from accord.run import Engine
 from accord.stores.memory_slots import MemorySlots
 from accord.terminal import escape_line, warn
-from accord.wire.acp.content import ContentBlock
 from accord.wire.event import PresentationEventType
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket
 from accord.wire.receipt import OutcomeStatus, Receipt

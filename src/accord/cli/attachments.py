@@ -7,8 +7,15 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from accord.acp.schema_parts import (
+    AudioContent,
+    BlobResourceContents,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    TextResourceContents,
+)
 from accord.errors import UsageError
-from accord.wire.acp.content import AudioBlock, BlobResource, ContentBlock, ImageBlock, ResourceBlock, TextResource
 
 IMAGE_STARTS: Final[Mapping[str, tuple[bytes, ...]]] = {
     "image/png": (b"\x89PNG\r\n\x1a\n",),
@@ -27,7 +34,7 @@ def read_attachments(images: Sequence[str], files: Sequence[str], max_bytes: int
         kind = image_type(data)
         if kind is None:
             raise UsageError(f"{name}: expected an image (PNG, JPEG, GIF or WebP); use --file for other files")
-        blocks.append(ImageBlock(data=_base64(data), mime_type=kind))
+        blocks.append(ImageContent(data=_base64(data), mime_type=kind))
     return [*blocks, *(_file_block(name, _read_bytes(name, max_bytes)) for name in files)]
 
 
@@ -35,7 +42,7 @@ def read_attachment(name: str, max_bytes: int) -> ContentBlock:
     """Read a file of any kind as a content block; what it is shows in its content."""
     data = _read_bytes(name, max_bytes)
     kind = image_type(data)
-    return _file_block(name, data) if kind is None else ImageBlock(data=_base64(data), mime_type=kind)
+    return _file_block(name, data) if kind is None else ImageContent(data=_base64(data), mime_type=kind)
 
 
 def image_type(data: bytes) -> str | None:
@@ -48,15 +55,19 @@ def image_type(data: bytes) -> str | None:
 def _file_block(name: str, data: bytes) -> ContentBlock:
     kind = mimetypes.guess_type(name)[0]
     if kind is not None and kind.startswith("audio/"):
-        return AudioBlock(data=_base64(data), mime_type=kind)
+        return AudioContent(data=_base64(data), mime_type=kind)
     # Without its folder: the model needs no path of this machine.
     uri = f"file:///{quote(Path(name).name)}"
     try:
         if data.startswith(b"%PDF-"):
-            return ResourceBlock(resource=BlobResource(uri=uri, blob=_base64(data), mime_type="application/pdf"))
-        return ResourceBlock(resource=TextResource(uri=uri, text=data.decode(), mime_type=kind or "text/plain"))
+            return EmbeddedResource(
+                resource=BlobResourceContents(uri=uri, blob=_base64(data), mime_type="application/pdf")
+            )
+        return EmbeddedResource(
+            resource=TextResourceContents(uri=uri, text=data.decode(), mime_type=kind or "text/plain")
+        )
     except UnicodeDecodeError:
-        return ResourceBlock(resource=BlobResource(uri=uri, blob=_base64(data), mime_type=kind or BINARY))
+        return EmbeddedResource(resource=BlobResourceContents(uri=uri, blob=_base64(data), mime_type=kind or BINARY))
 
 
 def _read_bytes(name: str, max_bytes: int) -> bytes:

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from accord.acp import schema_v1, schema_v2
 from accord.errors import UsageError
 from accord.terminal import format_count
-from accord.wire.acp.messages import ACP_MESSAGES
 from accord.wire.contract import MESSAGES, ServiceContract, schemas_of
 from accord.wire.queue_contract import queue_document
 
@@ -23,10 +23,12 @@ def schemas_command(
     """
     documents: dict[str, Any] = {"openapi.json": ServiceContract.document(), "asyncapi.json": queue_document()}
     documents |= {f"{name}.json": schema for name, schema in schemas_of(MESSAGES).items()}
-    documents |= {f"acp/{name}.json": schema for name, schema in schemas_of(ACP_MESSAGES).items()}
+    for folder_name, schema in (("acp/v1", schema_v1), ("acp/v2", schema_v2)):
+        messages = (*schema.PARAMETERS.values(), *schema.RESULTS.values())
+        documents |= {f"{folder_name}/{name}.json": each for name, each in schemas_of(messages).items()}
     try:
-        (folder / "acp").mkdir(parents=True, exist_ok=True)
         for name, document in documents.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{folder}: cannot be written: {error.strerror}") from error

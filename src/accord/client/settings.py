@@ -11,12 +11,12 @@ from uuid import UUID, uuid4
 from aiohttp import Fingerprint
 from pydantic import ValidationError
 
+from accord.acp.schema_parts import ContentBlock
 from accord.core.backoff import Jitter
 from accord.core.prompt import EVERY_TYPE, ContentValidator
 from accord.core.sse import MAX_EVENT_BYTES
 from accord.core.vocabulary import unknown_name
 from accord.errors import RefusedError, UsageError
-from accord.wire.acp.content import ContentBlock
 from accord.wire.manifest import CapabilityRequirements
 from accord.wire.message import as_model, invalid_message
 from accord.wire.request import AgentRequest, ClientCapabilities, Identity, ServiceRequest, SessionContext

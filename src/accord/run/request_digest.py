@@ -7,9 +7,16 @@ was: a change of what is hashed adds a version and keeps those before it.
 from hashlib import sha256
 from typing import Any, Final
 
+from accord.acp.schema_parts import (
+    AudioContent,
+    BlobResourceContents,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    TextResourceContents,
+)
 from accord.core.receipt import LONG_TEXT, digest_in_pieces, digest_object
 from accord.run.admit import SentContent
-from accord.wire.acp.content import AudioBlock, BlobResource, ContentBlock, ImageBlock, ResourceBlock, TextResource
 from accord.wire.request import AgentRequest
 from accord.wire.session import RunRecord
 
@@ -48,11 +55,11 @@ def _members_1(request: AgentRequest) -> dict[str, Any]:
 
 def _payload_chars(block: ContentBlock) -> int:
     match block:
-        case ImageBlock() | AudioBlock():
+        case ImageContent() | AudioContent():
             return len(block.data)
-        case ResourceBlock(resource=TextResource() as resource):
+        case EmbeddedResource(resource=TextResourceContents() as resource):
             return len(resource.text)
-        case ResourceBlock(resource=BlobResource() as resource):
+        case EmbeddedResource(resource=BlobResourceContents() as resource):
             return len(resource.blob)
         case _:
             return 0  # texts are the query, and links are short

@@ -25,11 +25,11 @@ from sqlalchemy import (
     select,
 )
 
+from accord.acp.content import prompt_text
 from accord.ports import StoredTotal
 from accord.stores.prepared import PreparedStatement, Row, by_engine, values_of
 from accord.stores.receipt_text import unpack
 from accord.stores.schema import IS_DELETING, TextSource, messages, packets, prompts, receipts, sessions, turns, usage
-from accord.wire.acp.content import prompt_text
 from accord.wire.conversation import ChatMessage, Transcript
 from accord.wire.packet import DeltaPacket, StreamPacket
 from accord.wire.session import ReceiptRecord, RunRecord, SessionKind

@@ -9,9 +9,8 @@ from typing import Annotated, Final, Self
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from accord.wire.acp.base import AcpMessage
-from accord.wire.acp.plan import PlanEntry
-from accord.wire.acp.tool import PermissionOptionKind, ToolCallUpdate
+from accord.acp.base import AcpMessage
+from accord.acp.schema_parts import PermissionOptionKind, PlanEntry, ToolCallUpdate
 from accord.wire.message import Message
 
 PLAN: Final = "plan"

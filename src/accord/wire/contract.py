@@ -7,8 +7,8 @@ from typing import Any, Final, cast
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from accord.acp.schema_parts import ContentBlock
 from accord.errors import ERROR_FACTS, ErrorCode
-from accord.wire.acp.content import ContentBlock
 from accord.wire.adaptation import AdaptationReport
 from accord.wire.conversation import ChatMessage, Conversation
 from accord.wire.disposition import ForgottenRefusals

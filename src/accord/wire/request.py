@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from accord.wire.acp.content import ContentBlock
+from accord.acp.schema_parts import ContentBlock
 from accord.wire.manifest import CapabilityRequirements
 from accord.wire.message import (
     AbsentDict,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from accord.acp.content import ContentType
 from accord.acp_tools.inspect.blocks import BAD_BASE64, GOOD, MALFORMED, PNG
 from accord.core.prompt import ContentValidator
-from accord.wire.acp.content import ContentType
 
 VALIDATOR = ContentValidator({"image": True, "audio": True, "embeddedContext": True})
 REPAIRS: dict[str, dict[str, Any]] = {

@@ -13,7 +13,7 @@ from accord.acp_tools.proxy.pump import BlockSplitter
 from accord.core.output.agent_work import ALLOW_OR_REJECT, build_permission_request
 from accord.core.prompt import ContentValidator
 from accord.core.rpc import request_line
-from accord.servers.acp.updates import PromptUpdates
+from accord.servers.acp.updates import DraftWriter, PromptUpdates, StableWriter
 
 TEXT = {"type": "text", "text": "Hello"}
 LINK = {"type": "resource_link", "uri": "file:///a.txt", "name": "a.txt"}
@@ -87,7 +87,7 @@ def test_permission_requests_of_an_accord_agent_and_their_answers_pass_unchanged
     }
     guard.check_agent([json.dumps({"jsonrpc": "2.0", "id": 0, "result": result}).encode()])
     question = build_permission_request("Go?", "1", ["why"], {"kind": "edit"}, ALLOW_OR_REJECT)
-    message = PromptUpdates("s", "turn", is_draft=is_draft).request_permission(question)
+    message = PromptUpdates((DraftWriter if is_draft else StableWriter)("s"), "turn").request_permission(question)
     message_line = request_line(7, "session/request_permission", message.request)
     assert guard.check_agent([message_line.rstrip(b"\n")]).findings == []
     answer = json.dumps({"jsonrpc": "2.0", "id": 7, "result": {"outcome": {"outcome": "cancelled"}}}).encode() + b"\n"

@@ -4,6 +4,8 @@ import asyncio
 from typing import Any
 from uuid import uuid4
 
+from acp.interfaces import Client
+
 from acp import (
     Agent,
     InitializeResponse,
@@ -13,7 +15,6 @@ from acp import (
     text_block,
     update_agent_message,
 )
-from acp.interfaces import Client
 
 
 class EchoAgent(Agent):

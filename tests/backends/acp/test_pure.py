@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accord.acp import schema_v1, schema_v2
+from accord.acp.schema_v1 import AgentCapabilities, SessionUpdate
 from accord.backends.acp.answer import AGENT_ERRORS, REASONS, UpdateReader, agent_error, exit_error
 from accord.backends.acp.permissions import AgentPermissions
 from accord.backends.acp.request import agent_manifest, prompt_blocks
@@ -17,9 +19,6 @@ from accord.core.output.agent_work import build_plan_event, build_tool_call_even
 from accord.core.rpc import RpcRequest
 from accord.errors import BackendError
 from accord.stdio import RpcError
-from accord.wire.acp.initialize import AgentCapabilities, DraftAgentCapabilities
-from accord.wire.acp.session import StopReason
-from accord.wire.acp.update import SessionUpdate
 from accord.wire.conversation import Conversation
 from accord.wire.work import AnyPiece, TextPiece, ThinkingPiece, ToolSpec, WorkOrder, WorkPiece
 from tests.backends.acp.agents import order
@@ -49,9 +48,9 @@ NONE = agent_manifest(AgentCapabilities())
             {"promptCapabilities": {"embeddedContext": True}},
             ("unsupported", "unsupported", "native", "restricted"),
         ),
-        (DraftAgentCapabilities, {}, ("unsupported",) * 4),
+        (schema_v2.AgentCapabilities, {}, ("unsupported",) * 4),
         (
-            DraftAgentCapabilities,
+            schema_v2.AgentCapabilities,
             {"session": {"prompt": {"image": {}, "audio": True}}},
             ("native", *("unsupported",) * 3),
         ),
@@ -233,7 +232,7 @@ def test_tool_calls_and_plans_become_work_pieces(updates: list[dict[str, Any]], 
 
 
 def test_every_stop_reason_is_in_the_table():
-    assert set(REASONS) == set(StopReason)
+    assert set(REASONS) == set(schema_v1.StopReason)
 
 
 @pytest.mark.parametrize("code", [*AGENT_ERRORS, -1])

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accord.acp.schema_parts import ContentBlock
 from accord.core.prompt import BlockDecision, ContentLimits, ContentValidator, ValidationContext, ValidationPolicy
-from accord.wire.acp.content import ContentBlock
 from tests.core.prompt.test_validator import AUDIO, IMAGE, TEXT
 
 NO_AUDIO = "Invalid content type: agent does not support audio content"

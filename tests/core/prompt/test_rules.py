@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from accord.acp.content import ContentType
 from accord.core.prompt.rules import RULES, ContentLimits, check_block
 from accord.core.prompt.verdict import Violation, read_declaration
-from accord.wire.acp.content import ContentType
 
 ALL = read_declaration({"image": True, "audio": True, "embeddedContext": True}, 1)
 NONE = read_declaration({}, 1)

@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accord.acp import schema_v2
+from accord.acp.schema_parts import ContentBlock, PromptCapabilities
+from accord.acp.schema_v1 import AgentCapabilities, InitializeResponse
 from accord.core.prompt import (
     ContentLimits,
     ContentValidator,
@@ -20,13 +23,6 @@ from accord.core.prompt.fast_check import are_all_valid, count_valid_json
 from accord.core.prompt.rules import check_block
 from accord.core.prompt.verdict import MAX_LISTED
 from accord.errors import ErrorCode, UsageError
-from accord.wire.acp.content import ContentBlock
-from accord.wire.acp.initialize import (
-    AgentCapabilities,
-    DraftInitializeResponse,
-    InitializeResponse,
-)
-from accord.wire.acp.prompt_capabilities import DraftPromptCapabilities, PromptCapabilities
 from tests.vectors import read_vectors
 
 VECTORS = read_vectors("content.jsonl")
@@ -111,7 +107,7 @@ def test_a_declaration_may_be_as_received_or_a_model(declared: Any):
 
 
 def test_a_draft_declaration_may_be_a_model():
-    declared = DraftPromptCapabilities.model_validate({"image": {}})
+    declared = schema_v2.PromptCapabilities.model_validate({"image": {}})
     assert ContentValidator(declared, protocol_version=2).validate([IMAGE]).valid
     assert not ContentValidator(declared, protocol_version=2).validate([AUDIO]).valid
 
@@ -175,7 +171,7 @@ def test_what_is_omitted_is_unsupported(declared: Any):
         {"image": {}},
         {"session": {"prompt": {"image": {}}}},
         {"protocolVersion": 2, "capabilities": {"session": {"prompt": {"image": {}}}}},
-        DraftInitializeResponse.model_validate(
+        schema_v2.InitializeResponse.model_validate(
             {
                 "protocolVersion": 2,
                 "info": {"name": "a", "version": "1"},

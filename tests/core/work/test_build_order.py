@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from accord.acp.schema_parts import ContentBlock
 from accord.core.work.conversation import build_order, links_to_files, part_from_block
 from accord.core.work.plan import remove_unsupported
-from accord.wire.acp.content import ContentBlock
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.manifest import CapabilityRequirement, CapabilityRequirements, MinSupport
 from accord.wire.work import ToolSpec, WorkOrder

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.servers.acp.updates import PromptUpdates
+from accord.servers.acp.updates import DraftWriter, PromptUpdates, StableWriter
 from tests.servers.acp.test_updates import PIXEL, SOURCE
 
 PAGE = (Path(__file__).parents[3] / "docs/acp.md").read_text(encoding="utf-8")
@@ -23,7 +23,7 @@ VERSIONS = pytest.mark.parametrize("is_draft", [False, True], ids=["stable", "dr
 
 
 def updates_for(*events: dict[str, Any], is_draft: bool) -> list[dict[str, Any]]:
-    updates = PromptUpdates("s", "turn", is_draft=is_draft)
+    updates = PromptUpdates((DraftWriter if is_draft else StableWriter)("s"), "turn")
     lines = updates.lines([json.dumps({"op": "event", "p": event}) for event in events])
     return [json.loads(line)["params"]["update"] for line in lines.splitlines()]
 

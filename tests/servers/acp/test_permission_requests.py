@@ -8,7 +8,7 @@ import pytest
 from accord.core.output.agent_work import ALLOW_OR_REJECT, build_permission_request
 from accord.servers.acp.permissions import PromptPermissions
 from accord.servers.acp.sessions import OpenSession
-from accord.servers.acp.updates import PromptUpdates
+from accord.servers.acp.updates import DraftWriter, PromptUpdates
 from accord.stdio import RpcConnection
 from accord.wire.agent_work import Permission
 
@@ -40,8 +40,9 @@ class Scene:
         self.connection = RpcConnection(self.reader, self.pipe, grace_s=5)
         self.reading = asyncio.create_task(self.connection.run())
         self.session = OpenSession("s", "/")
-        updates = PromptUpdates("s", "turn", is_draft=True)
-        self.permissions = PromptPermissions(self.connection, self.session, updates, is_draft=True)
+        writer = DraftWriter("s")
+        updates = PromptUpdates(writer, "turn")
+        self.permissions = PromptPermissions(self.connection, self.session, writer, updates)
         self.requesting = asyncio.create_task(self.permissions(QUESTION, 2))
 
     @property

@@ -10,9 +10,9 @@ import pytest
 
 from accord.stores.sqlite import SqliteStore
 from accord.wire.receipt import Receipt
+from tests.acp.test_golden import validator
 from tests.servers.acp import permission_agent
 from tests.servers.acp.editor import Editor, start
-from tests.wire.acp.test_golden import validator
 
 PERMISSION = "session/request_permission"
 
@@ -247,7 +247,7 @@ def test_in_the_draft_a_request_has_a_title_and_a_subject_and_sets_the_state(dra
     assert set(subject["toolCall"]) == {"toolCallId", "content", "locations"}
     assert subject["toolCall"]["toolCallId"] == call["toolCallId"]
     assert subject["toolCall"]["content"][0]["patch"]["format"] == "git_patch"
-    assert validator("v2-draft", "RequestPermissionRequest")(question["params"])
+    assert validator("v2", "RequestPermissionRequest")(question["params"])
     _, messages = draft.call("session/resume", sessionId=session_id, cwd="/", mcpServers=[])
     assert updates(messages)[-1]["state"] == "requires_action"
     select(draft, question, "allow")

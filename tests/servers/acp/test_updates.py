@@ -8,13 +8,12 @@ from uuid import UUID
 
 import pytest
 
+from accord.acp import schema_v2
+from accord.acp.schema_v1 import OtherSessionUpdate, SessionNotification
 from accord.agent import Agent, Turn, Yielded
 from accord.run import Dispatcher, Engine
 from accord.servers.acp.messages import DEFAULT_EDITOR
-from accord.servers.acp.updates import PromptUpdates
-from accord.wire.acp.draft_update import DraftSessionNotification
-from accord.wire.acp.session import StopReason
-from accord.wire.acp.update import OtherUpdate, SessionNotification
+from accord.servers.acp.updates import DraftWriter, PromptUpdates, StableWriter
 from accord.wire.agent_work import PLAN, TOOL_CALL
 from accord.wire.event import PresentationEventType
 from accord.wire.packet import StreamPacket
@@ -78,13 +77,13 @@ def packets(what: list[Yield], capabilities: ClientCapabilities) -> list[StreamP
 
 
 def updates_of(*what: Yield, is_draft: bool, capabilities: ClientCapabilities = DEFAULT_EDITOR) -> list[dict[str, Any]]:
-    updates = PromptUpdates("s", "turn", is_draft=is_draft)
+    updates = PromptUpdates((DraftWriter if is_draft else StableWriter)("s"), "turn")
     lines = updates.lines([packet.to_json() for packet in packets(list(what), capabilities)])
-    lines += updates.ending(StopReason.END_TURN)
+    lines += updates.ending(schema_v2.StopReason.END_TURN)
     notices = [json.loads(line)["params"] for line in lines.splitlines()]
     for params in notices:
-        read = (DraftSessionNotification if is_draft else SessionNotification).model_validate(params)
-        assert not isinstance(read.update, OtherUpdate)
+        read = (schema_v2.UpdateSessionNotification if is_draft else SessionNotification).model_validate(params)
+        assert not isinstance(read.update, OtherSessionUpdate | schema_v2.OtherSessionUpdate)
     return [params["update"] for params in notices]
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from accord.wire.acp.prompt_capabilities import DraftPromptCapabilities
 from tests.servers.acp.editor import Editor
 from tests.servers.acp.forking import editors
 from tests.vectors import read_vectors
@@ -21,14 +20,14 @@ def declared(row: dict[str, Any]) -> str:
     """The declaration as it is read off the wire, malformed flags included."""
     if row["capabilities"] is None:
         return "None"
-    kind = "PromptCapabilities" if row["protocolVersion"] == 1 else "DraftPromptCapabilities"
+    kind = f"schema_v{row['protocolVersion']}.PromptCapabilities"
     return f"{kind}.model_validate({row['capabilities']!r})"
 
 
 DECLARATIONS = list(dict.fromkeys(declared(row) for row in PROMPTS))
 MODULE = f"""
 from accord import Agent
-from {DraftPromptCapabilities.__module__} import DraftPromptCapabilities, PromptCapabilities
+from accord.acp import schema_v1, schema_v2
 
 
 async def run(turn):

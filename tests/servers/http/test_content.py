@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from accord.acp.schema_parts import PromptCapabilities
 from accord.agent import Agent, Turn, Yielded
 from accord.servers.http.app import Application
-from accord.wire.acp.prompt_capabilities import PromptCapabilities
 from accord.wire.receipt import Receipt
 from tests.servers.transports import TRANSPORTS, ReportedError, body, make_service, within
 from tests.vectors import read_vectors

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from accord.wire.acp.content import ContentType
+from accord.acp.content import ContentType
 
 Block = Mapping[str, Any]
 

@@ -12,17 +12,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, cast
 
+from accord.acp import schema_v1
+from accord.acp.methods import Method
+from accord.acp.schema_parts import PermissionOptionKind
+from accord.acp.schema_v1 import CreateTerminalRequest, ReadTextFileRequest, WriteTextFileRequest
 from accord.acp_tools.inspect.terminals import Terminals
 from accord.core.rpc import RpcRequest
 from accord.errors import RpcCode
-from accord.wire.acp.client_methods import (
-    CreateTerminalRequest,
-    ReadTextFileRequest,
-    TerminalRequest,
-    WriteTextFileRequest,
-)
-from accord.wire.acp.rpc import Method
-from accord.wire.acp.tool import PermissionOptionKind
 
 NOT_OFFERED: Final = "Not offered by the inspector"
 CANCELLED: Final[Mapping[str, Any]] = {"outcome": {"outcome": "cancelled"}}
@@ -110,7 +106,9 @@ class InspectorClient:
             case (
                 Method.TERMINAL_OUTPUT | Method.TERMINAL_WAIT_FOR_EXIT | Method.TERMINAL_KILL | Method.TERMINAL_RELEASE
             ) if self.capabilities.get("terminal"):
-                return await self._use_terminal(request.method, TerminalRequest.parse(request.raw).terminal_id)
+                return await self._use_terminal(
+                    request.method, schema_v1.TerminalOutputRequest.parse(request.raw).terminal_id
+                )
             case _:
                 return RefusedRequest(RpcCode.METHOD_NOT_FOUND, NOT_OFFERED)
 

@@ -10,6 +10,9 @@ from enum import StrEnum
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, Final, cast
 
+from accord.acp import schema_v1, schema_v2
+from accord.acp.methods import Method
+from accord.acp.schema_parts import ToolCallStatus
 from accord.acp_tools.json_values import as_object
 from accord.acp_tools.shape import (
     PERMISSION,
@@ -20,9 +23,6 @@ from accord.acp_tools.shape import (
     strict_faults,
 )
 from accord.core.rpc import Id, RpcFailure, RpcNotification, RpcRequest, RpcResult
-from accord.wire.acp.rpc import Method
-from accord.wire.acp.session import StopReason, StopReasonV1
-from accord.wire.acp.tool import ToolCallStatus
 
 FILE_METHODS: Final = {Method.FS_READ_TEXT_FILE: "readTextFile", Method.FS_WRITE_TEXT_FILE: "writeTextFile"}
 TERMINAL_METHODS: Final = frozenset(
@@ -44,7 +44,7 @@ TURN_UPDATES: Final = frozenset(
 """Updates that belong to a turn, or to the replay of one; others may come at any time."""
 OUTPUT: Final = frozenset({"agent_message_chunk", "agent_thought_chunk", "tool_call", "plan"})
 REOPENING: Final = frozenset({Method.SESSION_LOAD, Method.SESSION_RESUME})
-STOP_REASONS: Final[frozenset[str]] = frozenset(StopReasonV1.__args__)
+STOP_REASONS: Final[frozenset[str]] = frozenset(schema_v1.StopReason)
 FINAL: Final = frozenset({ToolCallStatus.COMPLETED, ToolCallStatus.FAILED, ToolCallStatus.CANCELLED})
 MAX_VIOLATIONS: Final = 100
 MAX_HELD: Final = 1_000
@@ -232,7 +232,7 @@ class Conduct:
             self._violate(
                 Rule.STOP_REASON, f"The stop reason is {named}; use {', '.join(sorted(STOP_REASONS))}", *lines
             )
-        if turn is None or reason != StopReason.END_TURN:
+        if turn is None or reason != schema_v2.StopReason.END_TURN:
             return
         if turn.has_text:
             self.judged.add(Rule.TURN_OUTPUT)

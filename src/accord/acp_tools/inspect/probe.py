@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from accord.acp.methods import Method
 from accord.acp_tools.inspect.blocks import TEXT, WORDS, Block, text_block
 from accord.acp_tools.inspect.client import InspectorClient, initialize_params
 from accord.acp_tools.inspect.connection import AgentConnection, to_reply
@@ -21,6 +22,7 @@ from accord.acp_tools.inspect.replies import (
 )
 from accord.acp_tools.json_values import as_object
 from accord.core.prompt.verdict import Declaration, read_declaration
+from accord.core.rpc import request_line
 from accord.wire.inspection import InspectedLine
 
 UNKNOWN_METHOD: Final = "_accord/ping"
@@ -33,6 +35,32 @@ class CannotJudgeError(Exception):
     def __init__(self, outcome: CheckOutcome) -> None:
         super().__init__(outcome.sentence)
         self.outcome: Final = outcome
+
+
+class StartedPrompt(NamedTuple):
+    """A prompt whose turn may still run. In the draft the reply only accepts it, and an update reports the end."""
+
+    connection: AgentConnection
+    session: str
+    call_id: int
+    since: int
+    pending: "asyncio.Future[Reply]"
+    is_draft: bool
+
+    async def has_ended_within(self, seconds: float) -> bool:
+        """Wait for the end of the turn."""
+        if self.is_draft:
+            return not isinstance(await self.connection.turn_end_within(self.session, self.since, seconds), Silent)
+        return bool((await asyncio.wait({self.pending}, timeout=seconds))[0])
+
+    async def ending(self) -> Reply:
+        """How the turn ended."""
+        connection = self.connection
+        reply = await connection.reply(self.pending, self.call_id)
+        if self.is_draft and isinstance(reply, Answered):
+            reply = await connection.turn_end_within(self.session, self.since, connection.timeout_s)
+            connection.is_busy = connection.is_busy or isinstance(reply, Silent)
+        return reply
 
 
 class AgentProbe:
@@ -111,17 +139,24 @@ class AgentProbe:
         wait_s: float | None = None,
     ) -> Reply:
         """Send a prompt and return the reply; in the session of this check unless another is given."""
-        connection = connection or await self.agent()
-        if session is None:
-            session = await self.session()
-        since = len(connection.updates)
-        params = {"sessionId": session, "prompt": list(blocks)}
-        reply = await connection.call("session/prompt", params, wait_s=wait_s)
+        prompt = await self.start_prompt(*blocks, session=session, connection=connection)
+        connection = prompt.connection
+        reply = await connection.reply(prompt.pending, prompt.call_id, wait_s=wait_s)
         if self.is_draft and isinstance(reply, Answered):
-            # In the draft the reply says that the prompt was accepted; an update reports the end of the turn.
-            ended = await connection.turn_end_within(session, since, connection.timeout_s)
-            connection.is_busy = isinstance(ended, Silent)
+            connection.is_busy = not await prompt.has_ended_within(connection.timeout_s)
         return reply
+
+    async def start_prompt(
+        self, *blocks: Block, session: str | None = None, connection: AgentConnection | None = None
+    ) -> StartedPrompt:
+        """Send a prompt without waiting for its reply; in the session of this check unless another is given."""
+        connection = connection or await self.agent()
+        session = session or await self.session()
+        call_id, since = connection.next_id(), len(connection.updates)
+        pending = connection.expect(call_id)
+        params = {"sessionId": session, "prompt": list(blocks)}
+        await connection.send(request_line(call_id, Method.SESSION_PROMPT, params))
+        return StartedPrompt(connection, session, call_id, since, pending, self.is_draft)
 
     async def baseline(self) -> Reply:
         """The reply to plain text, which is sent once for all checks."""

@@ -4,9 +4,9 @@ from base64 import b64decode
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from accord.acp.content import ContentType
 from accord.acp_tools.inspect.blocks import EMBEDDED_MARKER, Block
 from accord.acp_tools.inspect.fake_model import FateKind, ProbeContent, find_content
-from accord.wire.acp.content import ContentType
 from accord.wire.inspection import ContentFate
 
 if TYPE_CHECKING:

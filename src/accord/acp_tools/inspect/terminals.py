@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, cast
 
+from accord.acp.schema_v1 import CreateTerminalRequest
 from accord.stdio.process import start_error
-from accord.wire.acp.client_methods import CreateTerminalRequest
 
 CHUNK: Final = 64 * 1024
 MAX_OUTPUT_BYTES: Final = 1024 * 1024

@@ -5,15 +5,15 @@ The agents of these turns are offered files and terminals, so they are not those
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
+from accord.acp.methods import Method
 from accord.acp_tools.inspect.blocks import text_block
 from accord.acp_tools.inspect.client import InspectorClient, PermissionPolicy
 from accord.acp_tools.inspect.connection import AgentConnection
 from accord.acp_tools.inspect.inspection import has_died
-from accord.acp_tools.inspect.probe import AgentProbe, CannotJudgeError
+from accord.acp_tools.inspect.probe import AgentProbe, CannotJudgeError, StartedPrompt
 from accord.acp_tools.inspect.replies import Answered, Reply, Silent, describe, not_applicable, not_judged
 from accord.acp_tools.inspect.tool_use import (
     CAPABILITIES,
@@ -24,8 +24,6 @@ from accord.acp_tools.inspect.tool_use import (
     ToolTask,
     ToolTurn,
 )
-from accord.core.rpc import request_line
-from accord.wire.acp.rpc import Method
 
 RELEASE_S: Final = 2.0
 """How long after the end of a turn its terminals may be released."""
@@ -121,41 +119,28 @@ async def _prompt(
     probe: AgentProbe, connection: AgentConnection, task: ToolTask, session: str, *, text: str
 ) -> tuple[Reply, bool]:
     """Send a prompt; how the turn ended, and whether it was cancelled because its permission is held."""
-    call_id, since, first = connection.next_id(), len(connection.updates), len(connection.client.requests)
-    pending = connection.expect(call_id)
-    params = {"sessionId": session, "prompt": [text_block(text)]}
-    await connection.send(request_line(call_id, Method.SESSION_PROMPT, params))
-
-    async def has_ended_within(seconds: float) -> bool:
-        # In the draft the reply says that the prompt was accepted; an update reports the end of the turn.
-        if probe.is_draft:
-            return not isinstance(await connection.turn_end_within(session, since, seconds), Silent)
-        return bool((await asyncio.wait({pending}, timeout=seconds))[0])
-
+    first = len(connection.client.requests)
+    prompt = await probe.start_prompt(text_block(text), session=session, connection=connection)
     was_cancelled = False
     if task.permissions is PermissionPolicy.HOLD:
-        is_waiting = await _wait_for_permission(connection, first, has_ended_within)
+        is_waiting = await _wait_for_permission(prompt, first)
         # A turn that ends now did not wait for the permission, and may cross the cancellation.
-        was_cancelled = is_waiting and not await has_ended_within(WAITS_S)
+        was_cancelled = is_waiting and not await prompt.has_ended_within(WAITS_S)
         if was_cancelled:
             await connection.notify(Method.SESSION_CANCEL, {"sessionId": session})
         connection.client.cancel_permissions()
-    reply = await connection.reply(pending, call_id)
-    if probe.is_draft and isinstance(reply, Answered):
-        reply = await connection.turn_end_within(session, since, connection.timeout_s)
-    return reply, was_cancelled
+    return await prompt.ending(), was_cancelled
 
 
-async def _wait_for_permission(
-    connection: AgentConnection, first: int, has_ended_within: Callable[[float], Awaitable[bool]]
-) -> bool:
+async def _wait_for_permission(prompt: StartedPrompt, first: int) -> bool:
     """Whether there is a permission request among the requests from `first` on, before the turn ends."""
+    connection = prompt.connection
     deadline = asyncio.get_running_loop().time() + connection.timeout_s
     while asyncio.get_running_loop().time() < deadline:
         methods = [request.method for request in connection.client.requests[first:]]
         if Method.SESSION_REQUEST_PERMISSION in methods:
             return True
-        if await has_ended_within(POLL_S):
+        if await prompt.has_ended_within(POLL_S):
             break
     return False
 

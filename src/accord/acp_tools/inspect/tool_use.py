@@ -12,6 +12,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, assert_never, cast
 
+from accord.acp.methods import Method
+from accord.acp.schema_parts import PermissionOptionKind
 from accord.acp_tools.inspect.client import PermissionPolicy, permission_options
 from accord.acp_tools.inspect.fake_model import MalformedRequest, ReceivedRequest, explain_absence
 from accord.acp_tools.inspect.fake_model.script import TextReply, choose_reply, find_directive
@@ -25,8 +27,6 @@ from accord.acp_tools.inspect.replies import (
     not_judged,
 )
 from accord.core.rpc import RpcRequest
-from accord.wire.acp.rpc import Method
-from accord.wire.acp.tool import PermissionOptionKind
 from accord.wire.inspection import InspectedLine
 
 DISK_TEXT: Final = "accord-text-on-disk"

@@ -12,13 +12,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
+from accord.acp.schema_parts import ContentBlock, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from accord.agent import Agent, Turn, Yielded
 from accord.agents.demo.chart import draw_chart
 from accord.agents.demo.long_answer import long_answer
 from accord.agents.demo.pace import read_pace
 from accord.errors import AccordError, BackendError, EmulationError, ErrorSeverity, RefusedError, TimedOutError
 from accord.terminal import format_count
-from accord.wire.acp.content import ContentBlock, ImageBlock, ResourceBlock, ResourceLinkBlock, TextBlock
 from accord.wire.event import PresentationEvent
 from accord.wire.work import EndPiece, TextPiece
 
@@ -149,7 +149,7 @@ async def _show_chart(turn: Turn) -> AsyncIterator[Yielded]:
 
 async def _show_image(turn: Turn) -> AsyncIterator[Yielded]:
     """Edge 2: a question that needs a model which reads images."""
-    images = [block for block in turn.content if isinstance(block, ImageBlock)]
+    images = [block for block in turn.content if isinstance(block, ImageContent)]
     about = f"your {'image' if len(images) == 1 else f'{len(images)} images'}" if images else "the chart above"
     yield f"## A question about an image\n\n*What is in this image?* The agent asks about {about}:\n\n"
     try:
@@ -166,7 +166,7 @@ async def _show_image(turn: Turn) -> AsyncIterator[Yielded]:
 
 
 async def _show_image_alone(turn: Turn) -> AsyncIterator[Yielded]:
-    if not any(isinstance(block, ImageBlock) for block in turn.content):
+    if not any(isinstance(block, ImageContent) for block in turn.content):
         async for item in _show_chart(turn):
             yield item
     async for item in _show_image(turn):
@@ -234,8 +234,8 @@ COMMANDS: Final[Mapping[str, tuple[Part, str]]] = {
 
 
 @cache
-def _chart() -> ImageBlock:
-    return ImageBlock(data=b64encode(draw_chart(FIGURES)).decode(), mime_type="image/png")
+def _chart() -> ImageContent:
+    return ImageContent(data=b64encode(draw_chart(FIGURES)).decode(), mime_type="image/png")
 
 
 def _show_failure(turn: Turn, error: AccordError) -> PresentationEvent:
@@ -254,13 +254,13 @@ def _name_source(end: Any) -> str:
 
 def _name_block(block: ContentBlock) -> str:
     match block:
-        case ImageBlock():
+        case ImageContent():
             return f"an image of type {_quote(block.mime_type)}, {len(block.data) * 3 // 4:,} bytes"
-        case ResourceLinkBlock():
+        case ResourceLink():
             return f"a link to {_quote(block.name)}"
-        case ResourceBlock():
+        case EmbeddedResource():
             return f"the resource {_quote(block.resource.uri)}"
-        case TextBlock():
+        case TextContent():
             return f"text: {_quote(block.text)}"
         case _:
             return f"content of type {_quote(str(block.type))}"

@@ -10,31 +10,21 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal, assert_never, cast
 
+from accord.acp import schema_parts, schema_v1
+from accord.acp.content import AnyBlock
+from accord.acp.schema_parts import (
+    AudioContent,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+from accord.acp.schema_v1 import ContentChunk, PromptResponse, SessionUpdate, StopReason, ToolCallChanged, UsageUpdate
 from accord.backends.acp.request import EMBEDDED_CONTEXT
 from accord.core.output.agent_work import build_plan_event, build_tool_call_event
 from accord.errors import BackendError, RpcCode
-from accord.wire.acp.content import (
-    AnyBlock,
-    AudioBlock,
-    ContentBlock,
-    ImageBlock,
-    ResourceBlock,
-    ResourceLinkBlock,
-    TextBlock,
-    TextResource,
-)
-from accord.wire.acp.session import PromptResponse, StopReason
-from accord.wire.acp.tool import TerminalPart
-from accord.wire.acp.update import (
-    AgentMessageChunk,
-    AgentThoughtChunk,
-    NoticeUpdate,
-    PlanUpdate,
-    SessionUpdate,
-    ToolCallChanged,
-    ToolCallStarted,
-    UsageUpdate,
-)
 from accord.wire.capability import Capability
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, WorkPiece
 
@@ -100,7 +90,6 @@ REASONS: Final[Mapping[StopReason, Reason | None]] = MappingProxyType(
         StopReason.MAX_TURN_REQUESTS: "max_tokens",
         StopReason.REFUSAL: "refusal",
         StopReason.CANCELLED: None,
-        StopReason.ERROR: None,
     }
 )
 """How an answer ends, by the stop reason of the turn; None where it is an error."""
@@ -130,27 +119,29 @@ class UpdateReader:
     def read(self, update: SessionUpdate) -> AnyPiece | None:
         """Return the piece of the answer that this update is, if it is one."""
         match update:
-            case AgentMessageChunk():
+            case ContentChunk(session_update="agent_message_chunk"):
                 text = _as_text(update.content)
                 return TextPiece(text=text) if text else None
-            case AgentThoughtChunk():
+            case ContentChunk(session_update="agent_thought_chunk"):
                 text = _as_text(update.content)
                 return ThinkingPiece(text=text) if text else None
-            case ToolCallStarted() | ToolCallChanged():
+            case schema_v1.ToolCall() | ToolCallChanged():
                 return self._tool_call(update)
-            case PlanUpdate() if update.entries:
+            case schema_v1.Plan() if update.entries:
                 return WorkPiece(event=build_plan_event([entry.dump() for entry in update.entries]))
-            case PlanUpdate():
+            case schema_v1.Plan():
                 return _line("plan: withdrawn")
-            case NoticeUpdate():
+            case schema_v1.Notice():
                 return _line(f"{update.severity}: {update.title}")
             case _:
                 return None
 
-    def _tool_call(self, update: ToolCallStarted | ToolCallChanged) -> AnyPiece:
+    def _tool_call(self, update: schema_v1.ToolCall | ToolCallChanged) -> AnyPiece:
         call_id = update.tool_call_id
         title = self._titles[call_id] = update.title or self._titles.get(call_id) or call_id
-        content = [TERMINAL if isinstance(part, TerminalPart) else part.dump() for part in update.content or ()]
+        content = [
+            TERMINAL if isinstance(part, schema_parts.Terminal) else part.dump() for part in update.content or ()
+        ]
         members = {name: value for name in PASSED_ON if (value := getattr(update, name)) is not None}
         try:
             return WorkPiece(event=build_tool_call_event(call_id, title, content, members))
@@ -184,16 +175,20 @@ def _line(text: str) -> ThinkingPiece:
 def _as_text(content: ContentBlock) -> str:
     block = cast("AnyBlock", content)
     match block:
-        case TextBlock():
+        case TextContent():
             return block.text
-        case ResourceLinkBlock():
+        case ResourceLink():
             return f"[{block.title or block.name}]({block.uri})"
-        case ImageBlock():
+        case ImageContent():
             return f"[An image ({block.mime_type}) that cannot be passed on]"
-        case AudioBlock():
+        case AudioContent():
             return f"[Audio ({block.mime_type}) that cannot be passed on]"
-        case ResourceBlock():
+        case EmbeddedResource():
             held = block.resource
-            return held.text if isinstance(held, TextResource) else f"[A document that cannot be passed on: {held.uri}]"
+            return (
+                held.text
+                if isinstance(held, TextResourceContents)
+                else f"[A document that cannot be passed on: {held.uri}]"
+            )
         case _:
             assert_never(block)

@@ -10,13 +10,13 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
+from accord.acp.schema_v1 import AgentCapabilities
 from accord.backends.acp.permissions import AgentPermissions
 from accord.backends.acp.process import AgentLaunch, AgentProcess, AgentTiming
 from accord.backends.acp.request import agent_manifest, prompt_blocks
 from accord.backends.evidence import from_operator, gather, manifest_of
 from accord.core.work.evidence import Layer
 from accord.errors import BackendError
-from accord.wire.acp.initialize import AgentCapabilities
 from accord.wire.capability import ALIASES
 from accord.wire.disposition import Api
 from accord.wire.manifest import CapabilityManifest

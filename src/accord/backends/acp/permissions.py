@@ -14,18 +14,19 @@ from typing import Any, Final, Literal, cast
 
 from pydantic import ValidationError
 
-from accord.core.rpc import RpcRequest
-from accord.errors import RpcCode
-from accord.stdio import RpcError
-from accord.wire.acp.initialize import AcpClientCapabilities, FileSystemCapabilities
-from accord.wire.acp.rpc import Method
-from accord.wire.acp.tool import (
-    CancelledOutcome,
+from accord.acp import schema_v1
+from accord.acp.methods import Method
+from accord.acp.schema_parts import (
+    CancelledPermissionOutcome,
     PermissionOptionKind,
     RequestPermissionRequest,
     RequestPermissionResponse,
-    SelectedOutcome,
+    SelectedPermissionOutcome,
 )
+from accord.acp.schema_v1 import FileSystemCapabilities
+from accord.core.rpc import RpcRequest
+from accord.errors import RpcCode
+from accord.stdio import RpcError
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 
@@ -44,10 +45,10 @@ class AgentPermissions:
     read_files: Sequence[str] = field(default=())
     write_files: Sequence[str] = field(default=())
 
-    def client_capabilities(self) -> AcpClientCapabilities:
+    def client_capabilities(self) -> schema_v1.ClientCapabilities:
         """Return the capabilities to declare to the agent."""
         files = FileSystemCapabilities(read_text_file=bool(self.read_files), write_text_file=bool(self.write_files))
-        return AcpClientCapabilities(fs=files)
+        return schema_v1.ClientCapabilities(fs=files)
 
     async def answer(self, call: RpcRequest) -> Any:
         """Return the result of an agent's request; raise `RpcError` if it is not allowed."""
@@ -68,7 +69,9 @@ class AgentPermissions:
             raise RpcError(RpcCode.INVALID_PARAMS, "The permission request is malformed") from error
         by_kind = (option for kind in CHOICES[self.permission] for option in request.options if option.kind == kind)
         chosen = next(by_kind, None)
-        outcome = CancelledOutcome() if chosen is None else SelectedOutcome(option_id=chosen.option_id)
+        outcome = (
+            CancelledPermissionOutcome() if chosen is None else SelectedPermissionOutcome(option_id=chosen.option_id)
+        )
         return RequestPermissionResponse(outcome=outcome)
 
     def _read(self, params: Mapping[str, Any]) -> dict[str, str]:

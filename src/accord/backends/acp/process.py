@@ -14,6 +14,23 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from accord.acp.methods import Method
+from accord.acp.schema_parts import ContentBlock
+from accord.acp.schema_v1 import (
+    AgentCapabilities,
+    CancelNotification,
+    CloseSessionRequest,
+    Implementation,
+    InitializeRequest,
+    InitializeResponse,
+    NewSessionRequest,
+    NewSessionResponse,
+    PromptRequest,
+    PromptResponse,
+    SessionNotification,
+    SessionUpdate,
+    UsageUpdate,
+)
 from accord.backends.acp.answer import UpdateReader, agent_error, end_piece, exit_error, usage_counts
 from accord.backends.acp.permissions import AgentPermissions
 from accord.core.output.insertion import estimate_chars
@@ -21,18 +38,6 @@ from accord.core.rpc import RpcNotification
 from accord.errors import BackendError
 from accord.stdio import Peer, PeerGoneError, PeerStartError, RpcConnection, RpcError, start_peer
 from accord.version import package_version
-from accord.wire.acp.content import ContentBlock
-from accord.wire.acp.initialize import AgentCapabilities, Implementation, InitializeRequest, InitializeResponse
-from accord.wire.acp.rpc import Method
-from accord.wire.acp.session import (
-    CancelNotification,
-    CloseSessionRequest,
-    NewSessionRequest,
-    NewSessionResponse,
-    PromptRequest,
-    PromptResponse,
-)
-from accord.wire.acp.update import SessionNotification, SessionUpdate, UsageUpdate
 from accord.wire.work import AnyPiece, TextPiece, ThinkingPiece, WorkPiece
 
 LOG: Final = logging.getLogger("accord.backends.acp")

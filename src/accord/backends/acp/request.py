@@ -10,22 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, assert_never, cast
 
-from accord.errors import BackendError
-from accord.wire.acp.content import (
-    AudioBlock,
-    BlobResource,
+from accord.acp import schema_v2
+from accord.acp.schema_parts import (
+    AudioContent,
+    BlobResourceContents,
     ContentBlock,
-    ImageBlock,
-    ResourceBlock,
-    ResourceLinkBlock,
-    TextBlock,
-    TextResource,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
 )
-from accord.wire.acp.initialize import (
-    AgentCapabilities,
-    DraftAgentCapabilities,
-)
-from accord.wire.acp.prompt_capabilities import DraftPromptCapabilities
+from accord.acp.schema_v1 import AgentCapabilities
+from accord.errors import BackendError
 from accord.wire.capability import ALIASES, Capability
 from accord.wire.conversation import (
     AnyPart,
@@ -77,12 +74,12 @@ ALWAYS: Final[Mapping[str, SupportLevel]] = MappingProxyType(
 """The levels of every agent, whatever it declares."""
 
 
-def agent_manifest(declared: AgentCapabilities | DraftAgentCapabilities) -> CapabilityManifest:
+def agent_manifest(declared: AgentCapabilities | schema_v2.AgentCapabilities) -> CapabilityManifest:
     """Return the manifest of an agent with this declaration."""
     if isinstance(declared, AgentCapabilities):
         prompt = declared.prompt_capabilities
     else:
-        prompt = (declared.session and declared.session.prompt) or DraftPromptCapabilities()
+        prompt = (declared.session and declared.session.prompt) or schema_v2.PromptCapabilities()
     has_documents = _is_declared(prompt.embedded_context)
     return CapabilityManifest(
         {
@@ -138,7 +135,7 @@ def prompt_blocks(order: WorkOrder, manifest: CapabilityManifest, marker: str) -
         blocks = [*writer.parts(messages[0].content)]
     else:
         blocks = _joined([block for index in range(len(messages)) for block in writer.message(messages, index)])
-    return _joined([TextBlock(text=f"{NOTE.format(mark=writer.mark)}\n\n"), *blocks]) if writer.has_labels else blocks
+    return _joined([TextContent(text=f"{NOTE.format(mark=writer.mark)}\n\n"), *blocks]) if writer.has_labels else blocks
 
 
 def _check_supported(order: WorkOrder) -> None:
@@ -165,8 +162,8 @@ def _joined(blocks: Sequence[ContentBlock]) -> list[ContentBlock]:
     joined: list[ContentBlock] = []
     for block in blocks:
         last = joined[-1] if joined else None
-        if isinstance(block, TextBlock) and isinstance(last, TextBlock):
-            joined[-1] = TextBlock(text=last.text + block.text)
+        if isinstance(block, TextContent) and isinstance(last, TextContent):
+            joined[-1] = TextContent(text=last.text + block.text)
         else:
             joined.append(block)
     return joined
@@ -183,10 +180,10 @@ class _PromptWriter:
     def message(self, messages: Sequence[ConversationMessage], index: int) -> Iterator[ContentBlock]:
         message = messages[index]
         is_newest = index == len(messages) - 1 and message.role is Role.USER
-        yield TextBlock(text=f"{self._label(NOW if is_newest else LABELS[message.role])}\n")
+        yield TextContent(text=f"{self._label(NOW if is_newest else LABELS[message.role])}\n")
         yield from self.parts(message.content)
         if not is_newest:
-            yield TextBlock(text="\n\n")
+            yield TextContent(text="\n\n")
 
     def parts(self, parts: Sequence[MessagePart]) -> Iterator[ContentBlock]:
         for part in cast("Sequence[AnyPart]", parts):
@@ -199,22 +196,22 @@ class _PromptWriter:
     def _part(self, part: AnyPart) -> Iterator[ContentBlock]:
         match part:
             case TextPart():
-                yield TextBlock(text=part.text)
+                yield TextContent(text=part.text)
             case ThinkingPart():
-                yield TextBlock(text=f"{self._label('thought')} {part.text}\n{self._label('end of thought')}\n")
+                yield TextContent(text=f"{self._label('thought')} {part.text}\n{self._label('end of thought')}\n")
             case ImagePart():
                 self._check(Capability.IMAGE_INPUT)
-                yield ImageBlock(data=part.data, mime_type=part.media_type, uri=part.uri)
+                yield ImageContent(data=part.data, mime_type=part.media_type, uri=part.uri)
             case AudioPart():
                 self._check(Capability.AUDIO)
-                yield AudioBlock(data=part.data, mime_type=part.media_type)
+                yield AudioContent(data=part.data, mime_type=part.media_type)
             case ResourceLinkPart() | ResourcePart():
                 yield self._document(part)
             case ToolUsePart():
                 call = json.dumps({"name": part.name, "arguments": part.input}, ensure_ascii=False)
-                yield TextBlock(text=f"{self._label('called a tool')} {call}")
+                yield TextContent(text=f"{self._label('called a tool')} {call}")
             case ToolResultPart():
-                yield TextBlock(text=f"{self._label(ANSWERED[part.is_error])} ")
+                yield TextContent(text=f"{self._label(ANSWERED[part.is_error])} ")
                 yield from self.parts(part.content)
             case _:
                 assert_never(part)
@@ -229,16 +226,16 @@ class _PromptWriter:
 
     def _document(self, part: ResourceLinkPart | ResourcePart) -> ContentBlock:
         if isinstance(part, ResourceLinkPart):
-            return ResourceLinkBlock(
-                uri=part.uri, name=part.name, description=part.description, mime_type=part.media_type
-            )
+            return ResourceLink(uri=part.uri, name=part.name, description=part.description, mime_type=part.media_type)
         if self._has(EMBEDDED_CONTEXT):
             if part.data is None:
-                text = TextResource(uri=part.uri, text=part.text or "", mime_type=part.media_type)
-                return ResourceBlock(resource=text)
-            return ResourceBlock(resource=BlobResource(uri=part.uri, blob=part.data, mime_type=part.media_type))
+                text = TextResourceContents(uri=part.uri, text=part.text or "", mime_type=part.media_type)
+                return EmbeddedResource(resource=text)
+            return EmbeddedResource(
+                resource=BlobResourceContents(uri=part.uri, blob=part.data, mime_type=part.media_type)
+            )
         if part.data is not None:
             raise _refusal(Capability.PDF_INPUT if part.media_type == PDF else EMBEDDED_CONTEXT)
         # A text document loses nothing as text with its address.
         begin, end = self._label("Document"), self._label("End of document")
-        return TextBlock(text=f"{begin} {part.uri}\n{part.text or ''}\n{end}\n")
+        return TextContent(text=f"{begin} {part.uri}\n{part.text or ''}\n{end}\n")

@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 
 from rich.table import Table
 
+from accord.acp.schema_parts import ContentBlock
 from accord.cli.attachments import read_attachment
 from accord.cli.chat.connection import Connection, ResultT, Work
 from accord.cli.chat.events import error_lines
@@ -25,7 +26,6 @@ from accord.core.receipt import has_valid_hash
 from accord.core.vocabulary import unknown_name
 from accord.errors import AccordError, ErrorCode, RefusedError, UsageError
 from accord.files import parse_message, path_exists
-from accord.wire.acp.content import ContentBlock
 from accord.wire.adaptation import Rung
 from accord.wire.receipt import AgentParty, OutcomeStatus
 from accord.wire.request import ClientCapabilities

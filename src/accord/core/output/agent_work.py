@@ -10,13 +10,14 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from accord.wire.acp.content import ContentType
-from accord.wire.acp.plan import PlanEntryPriority, PlanEntryStatus
-from accord.wire.acp.tool import (
-    CancelledOutcome,
+from accord.acp.content import ContentType
+from accord.acp.schema_parts import (
+    CancelledPermissionOutcome,
     PermissionOptionKind,
+    PlanEntryPriority,
+    PlanEntryStatus,
     RequestPermissionResponse,
-    SelectedOutcome,
+    SelectedPermissionOutcome,
     ToolCallStatus,
 )
 from accord.wire.agent_work import (
@@ -110,12 +111,12 @@ def read_permission(request: PermissionRequest, response: Any) -> Permission:
     except ValidationError:
         return Permission(status=PermissionStatus.FAILED, why=INVALID_RESPONSE)
     match outcome:
-        case SelectedOutcome():
+        case SelectedPermissionOutcome():
             for option in request.options:
                 if option.id == outcome.option_id:
                     return Permission.chosen(option)
             return Permission(status=PermissionStatus.FAILED, why=NOT_OFFERED)
-        case CancelledOutcome():
+        case CancelledPermissionOutcome():
             return Permission(status=PermissionStatus.CANCELLED, why=DISMISSED)
         case _:
             return Permission(status=PermissionStatus.FAILED, why=UNKNOWN_OUTCOME)

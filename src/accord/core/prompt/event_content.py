@@ -6,8 +6,8 @@ It only finds them: the rules are in `rules`, and what happens to an event with 
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from accord.acp.content import ContentType
 from accord.core.prompt.validator import ValidationContext
-from accord.wire.acp.content import ContentType
 from accord.wire.agent_work import TOOL_CALL
 
 _TYPES: Final = frozenset(map(str, ContentType))

@@ -12,9 +12,9 @@ from typing import Any, Final, Union
 
 import msgspec
 
+from accord.acp.content import ContentType
 from accord.core.prompt.rules import RULES, SIGNATURE_CHARS, ContentLimits, media_type_problem
 from accord.core.prompt.verdict import Declaration
-from accord.wire.acp.content import ContentType
 
 _UTF8_WORST: Final = 4
 _BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="

@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 
 from pydantic_core import to_json
 
+from accord.acp.content import ContentType
 from accord.core.prompt.verdict import Declaration, Fault, Violation
-from accord.wire.acp.content import ContentType
 
 MAX_TYPE_CHARS: Final = 64
 """How much of an unknown type an error quotes."""

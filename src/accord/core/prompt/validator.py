@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 from pydantic_core import from_json
 
+from accord.acp.base import AcpMessage
 from accord.core.prompt.fast_check import are_all_valid, count_valid_json
 from accord.core.prompt.rules import MAX_TYPE_CHARS, ContentLimits, check_block, size_fault, structure_fault
 from accord.core.prompt.verdict import (
@@ -23,7 +24,6 @@ from accord.core.prompt.verdict import (
 )
 from accord.core.vocabulary import unknown_name
 from accord.errors import UsageError
-from accord.wire.acp.base import AcpMessage
 from accord.wire.message import Message
 
 

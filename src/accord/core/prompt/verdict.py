@@ -4,13 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard, cast
 
+from accord.acp.base import AcpMessage
+from accord.acp.content import ContentType
 from accord.core.vocabulary import unknown_name
 from accord.errors import ErrorCode, RpcCode, UsageError
-from accord.wire.acp.base import AcpMessage
-from accord.wire.acp.content import ContentType
-from accord.wire.acp.prompt_capabilities import DraftPromptCapabilities, PromptCapabilities
 from accord.wire.capability import snake_case
 
 ALWAYS_ACCEPTED: Final = frozenset({ContentType.TEXT, ContentType.RESOURCE_LINK})
@@ -30,8 +29,8 @@ FLAG_PATHS: Final[Mapping[int, str]] = {1: "promptCapabilities", 2: "session.pro
 
 _FLAGS_BY_NAME: Final = {**{flag: flag for flag in FLAGS.values()}, **{str(kind): flag for kind, flag in FLAGS.items()}}
 
-PromptCapabilitiesLike = Mapping[str, Any] | PromptCapabilities | DraftPromptCapabilities | None
-"""Prompt capabilities as a model, as received, or absent."""
+PromptCapabilitiesLike = Mapping[str, Any] | AcpMessage | None
+"""Prompt capabilities as a model of either version, as received, or absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +58,8 @@ def read_declaration(declared: PromptCapabilitiesLike | Declaration, protocol_ve
     version = 2 if protocol_version >= 2 else 1
     if isinstance(declared, Declaration):
         return _accepting(*map(declared.accepts, FLAGS), version)
-    if isinstance(declared, PromptCapabilities | DraftPromptCapabilities):
-        return _accepting(bool(declared.image), bool(declared.audio), bool(declared.embedded_context), version)
+    if isinstance(declared, AcpMessage):
+        return _accepting(*(bool(getattr(declared, snake_case(flag), None)) for flag in FLAGS.values()), version)
     if not isinstance(declared, Mapping):
         return _accepting(False, False, False, version)
     flags = [_member(declared, flag) for flag in FLAGS.values()]
@@ -77,7 +76,7 @@ def unwrap_declaration(given: object) -> PromptCapabilitiesLike | Declaration:
 
     Raises `UsageError` for a value that is none of these.
     """
-    if given is None or isinstance(given, PromptCapabilities | DraftPromptCapabilities | Declaration):
+    if given is None or isinstance(given, Declaration) or _is_prompt_capabilities(given):
         return given
     members: Any = given.dump() if isinstance(given, AcpMessage) else given
     if not isinstance(members, Mapping):
@@ -95,6 +94,11 @@ def unwrap_declaration(given: object) -> PromptCapabilitiesLike | Declaration:
         if isinstance(inner, Mapping):
             return cast("Mapping[str, Any]", inner)
     return declared
+
+
+def _is_prompt_capabilities(given: object) -> TypeGuard[AcpMessage]:
+    """Whether this is the model of either version, told by a field, so that a service does not load the draft's."""
+    return isinstance(given, AcpMessage) and "embedded_context" in type(given).model_fields
 
 
 _V1_PATH: Final = ("result", "agentCapabilities", "promptCapabilities")
@@ -121,7 +125,7 @@ def parse_accepts(accepts: PromptCapabilitiesLike | Sequence[str]) -> PromptCapa
 
     A list of names is the same as an object with True for each: `["image"]` is `{"image": True}`.
     """
-    if accepts is None or isinstance(accepts, PromptCapabilities | DraftPromptCapabilities):
+    if accepts is None or isinstance(accepts, AcpMessage):
         return accepts
     if isinstance(accepts, Mapping):
         for flag, value in cast("Mapping[Any, Any]", accepts).items():

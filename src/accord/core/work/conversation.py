@@ -8,15 +8,15 @@ from types import MappingProxyType
 from typing import Any, Final, assert_never, cast
 from urllib.parse import unquote, urlsplit
 
-from accord.wire.acp.content import (
-    AnyBlock,
-    AudioBlock,
+from accord.acp.content import AnyBlock
+from accord.acp.schema_parts import (
+    AudioContent,
     ContentBlock,
-    ImageBlock,
-    ResourceBlock,
-    ResourceLinkBlock,
-    TextBlock,
-    TextResource,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
 )
 from accord.wire.conversation import (
     AudioPart,
@@ -99,28 +99,28 @@ def part_from_block(block: ContentBlock) -> MessagePart:
     """The message part for an ACP content block."""
     block = cast("AnyBlock", block)
     match block:
-        case TextBlock():
+        case TextContent():
             return TextPart(text=block.text)
-        case ImageBlock():
+        case ImageContent():
             return ImagePart(media_type=block.mime_type, data=block.data, uri=block.uri)
-        case AudioBlock():
+        case AudioContent():
             return AudioPart(media_type=block.mime_type, data=block.data)
-        case ResourceLinkBlock():
+        case ResourceLink():
             return ResourceLinkPart(
                 uri=block.uri, name=block.name, media_type=block.mime_type, description=block.description
             )
-        case ResourceBlock():
+        case EmbeddedResource():
             resource = block.resource
-            if isinstance(resource, TextResource):
+            if isinstance(resource, TextResourceContents):
                 return ResourcePart(uri=resource.uri, media_type=resource.mime_type, text=resource.text)
             return ResourcePart(uri=resource.uri, media_type=resource.mime_type, data=resource.blob)
         case _:
             assert_never(block)
 
 
-def links_to_files(files: Iterable[str]) -> list[ResourceLinkBlock]:
+def links_to_files(files: Iterable[str]) -> list[ResourceLink]:
     """Resource links to these files, each named by the last segment of its path."""
-    return [ResourceLinkBlock(uri=file, name=_file_name(file)) for file in files if file.strip()]
+    return [ResourceLink(uri=file, name=_file_name(file)) for file in files if file.strip()]
 
 
 def _file_name(reference: str) -> str:

@@ -37,13 +37,13 @@ DIFF_TEXTS: Final = {"oldText": "removed", "newText": "added"}
 Copy = dict[str, str]
 
 
-def build_event_meta(event: Mapping[str, Any], update: Mapping[str, Any], *, is_draft: bool) -> dict[str, Any]:
+def build_event_meta(event: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
     """The `_meta` of this update, which is given as plain JSON values and has no `_meta` yet."""
     kind = str(event.get("type", "")).lower()
     data: Any = event.get("data")
     rest, copies = data, list[Copy]()
     if isinstance(data, Mapping) and (kind in SOURCES or kind == TOOL_CALL):
-        rest, copies = _split_data(cast("Mapping[str, Any]", data), kind, update, is_draft=is_draft)
+        rest, copies = _split_data(cast("Mapping[str, Any]", data), kind, update)
     if not copies and kind == PresentationEventType.THOUGHT_TRACE and "data" in event:
         # A thought without a text is shown as JSON.
         copies = [_copy(("data",), _TEXT, "json")]
@@ -51,9 +51,7 @@ def build_event_meta(event: Mapping[str, Any], update: Mapping[str, Any], *, is_
     return {EVENT_KEY: {**event, "data": rest}, COPIES_KEY: copies} if copies else {EVENT_KEY: event}
 
 
-def _split_data(
-    data: Mapping[str, Any], kind: str, update: Mapping[str, Any], *, is_draft: bool
-) -> tuple[dict[str, Any], list[Copy]]:
+def _split_data(data: Mapping[str, Any], kind: str, update: Mapping[str, Any]) -> tuple[dict[str, Any], list[Copy]]:
     """The members of `data` that the update does not have, and copies for those that it has."""
     rest: dict[str, Any] = {}
     copies: list[Copy] = []
@@ -64,13 +62,13 @@ def _split_data(
             copies.append(_copy(("data", name), place))
             continue
         rest[name] = value
-        if is_draft and kind == TOOL_CALL and name == "content" and isinstance(value, list):
+        if kind == TOOL_CALL and name == "content" and isinstance(value, list):
             rest[name] = _split_parts(cast("list[Any]", value), update.get(name), copies)
     return rest, copies
 
 
 def _split_parts(parts: list[Any], sent: Any, copies: list[Copy]) -> list[Any]:
-    """The parts of a tool call in the draft without what was sent, null for a whole part; adds to `copies`."""
+    """The parts of a tool call without what was sent, null for a whole part; adds to `copies`."""
     if not isinstance(sent, list) or len(cast("list[Any]", sent)) != len(parts):
         return parts  # malformed parts were left out of the update, so the indexes do not match
     rest: list[Any] = []
@@ -79,7 +77,7 @@ def _split_parts(parts: list[Any], sent: Any, copies: list[Copy]) -> list[Any]:
         if part == other:
             copies.append(_copy(("data", *place), place))
             rest.append(None)
-        elif part.get("type") == "diff" and "\n" not in part["path"]:  # which would shift the lines of the patch
+        elif "patch" in other and "\n" not in part["path"]:  # which would shift the lines of the draft's patch
             texts = [name for name in DIFF_TEXTS if isinstance(part.get(name), str)]
             copies += [_copy(("data", *place, name), (*place, "patch", "text"), DIFF_TEXTS[name]) for name in texts]
             rest.append({name: value for name, value in part.items() if name not in texts})

@@ -11,22 +11,23 @@ from typing import Any, Final, cast
 import msgspec
 from pydantic import TypeAdapter, ValidationError
 
-from accord.core.prompt import Declaration
-from accord.errors import ERROR_FACTS, AccordError, ErrorCode, InvalidMessageError, Problem, RpcCode
-from accord.run import SentContent
-from accord.stdio import RpcError
-from accord.wire.acp.content import ContentBlock, ContentType, TextBlock, prompt_text
-from accord.wire.acp.initialize import (
+from accord.acp import schema_v2
+from accord.acp.content import ContentType, prompt_text
+from accord.acp.draft import VERSION as DRAFT
+from accord.acp.draft import draft_initialize_response
+from accord.acp.schema_parts import ContentBlock, PromptCapabilities, TextContent
+from accord.acp.schema_v1 import (
     AgentCapabilities,
-    DraftAgentCapabilities,
-    DraftInitializeResponse,
-    DraftSessionCapabilities,
     Implementation,
     InitializeRequest,
     InitializeResponse,
     SessionCapabilities,
 )
-from accord.wire.acp.prompt_capabilities import DraftPromptCapabilities, PromptCapabilities
+from accord.core.prompt import Declaration
+from accord.errors import ERROR_FACTS, AccordError, ErrorCode, InvalidMessageError, Problem, RpcCode
+from accord.run import SentContent
+from accord.servers.acp.updates import DraftWriter, StableWriter
+from accord.stdio import RpcError
 from accord.wire.agent_work import PLAN, TOOL_CALL
 from accord.wire.event import PresentationEventType
 from accord.wire.message import invalid_message
@@ -35,7 +36,6 @@ from accord.wire.problem import stream_error
 from accord.wire.request import ClientCapabilities
 
 STABLE: Final = 1
-DRAFT: Final = 2
 CAPABILITIES_KEY: Final = "accord.capabilities"
 """The key of `_meta` under which a client may declare its `ClientCapabilities`."""
 
@@ -69,6 +69,10 @@ class ClientHandshake:
         """Whether the version 2 draft was negotiated."""
         return self.version >= DRAFT
 
+    def writer(self, session_id: str) -> StableWriter:
+        """What writes the messages of a session."""
+        return DraftWriter(session_id) if self.is_draft else StableWriter(session_id)
+
 
 def read_initialize(raw: bytes) -> ClientHandshake:
     """Negotiate the version and read the client's capabilities; raises `InvalidMessageError` if they are malformed."""
@@ -93,29 +97,23 @@ def read_initialize(raw: bytes) -> ClientHandshake:
 
 def initialize_response(
     handshake: ClientHandshake, name: str, version: str, declaration: Declaration
-) -> InitializeResponse | DraftInitializeResponse:
+) -> InitializeResponse | schema_v2.InitializeResponse:
     """The response to `initialize`, with the content types that the agent declares."""
     image, audio, embedded = (
         declaration.accepts(kind) for kind in (ContentType.IMAGE, ContentType.AUDIO, ContentType.RESOURCE)
     )
-    info = Implementation(name=name, version=version, title=name)
-    meta = {METHODS_KEY: [ITEM_METHOD]}
-    if handshake.is_draft:
-        flags = {"image": image, "audio": audio, "embeddedContext": embedded}
-        prompt = DraftPromptCapabilities.model_validate({flag: {} for flag, accepted in flags.items() if accepted})
-        capabilities = DraftAgentCapabilities(session=DraftSessionCapabilities(prompt=prompt), _meta=meta)
-        return DraftInitializeResponse(protocol_version=DRAFT, info=info, capabilities=capabilities, auth_methods=[])
-    return InitializeResponse(
+    response = InitializeResponse(
         protocol_version=STABLE,
         agent_capabilities=AgentCapabilities(
             load_session=True,
             prompt_capabilities=PromptCapabilities(image=image, audio=audio, embedded_context=embedded),
             session_capabilities=SessionCapabilities.model_validate({"list": {}, "resume": {}, "close": {}}),
-            _meta=meta,
+            _meta={METHODS_KEY: [ITEM_METHOD]},
         ),
-        agent_info=info,
+        agent_info=Implementation(name=name, version=version, title=name),
         auth_methods=[],
     )
+    return draft_initialize_response(response) if handshake.is_draft else response
 
 
 PROMPT_REQUEST: Final = "PromptRequest"
@@ -197,5 +195,5 @@ def parse_prompt(prompt: bytes, version: int) -> ReadPrompt:
     except (ValueError, RecursionError):
         problem = Problem("prompt", "expected JSON")
         return ReadPrompt("", [], SentContent(prompt, version, InvalidMessageError(PROMPT_REQUEST, [problem])))
-    content = [block for block in blocks if not isinstance(block, TextBlock)]
+    content = [block for block in blocks if not isinstance(block, TextContent)]
     return ReadPrompt(prompt_text(values), content, SentContent(prompt, version, None, values))

@@ -7,12 +7,13 @@ answer means is decided in `core.output.agent_work`.
 import asyncio
 from typing import Any, Final
 
+from accord.acp.methods import Method
+from accord.acp.schema_v2 import SessionState
 from accord.core.output.agent_work import read_permission
 from accord.core.rpc import Id, notification_line
 from accord.servers.acp.sessions import OpenSession
-from accord.servers.acp.updates import PromptUpdates, state_line
+from accord.servers.acp.updates import PromptUpdates, StableWriter
 from accord.stdio import PeerGoneError, RpcConnection, RpcError
-from accord.wire.acp.rpc import Method
 from accord.wire.agent_work import Permission, PermissionRequest, PermissionStatus
 
 DISCONNECTED: Final = Permission.trusted(status=PermissionStatus.NO_CLIENT, why="The client is gone")
@@ -22,12 +23,12 @@ class PromptPermissions:
     """The permission requests of one turn; the code that sends its updates calls `mark_sent` and `finish`."""
 
     def __init__(
-        self, connection: RpcConnection, session: OpenSession, updates: PromptUpdates, *, is_draft: bool
+        self, connection: RpcConnection, session: OpenSession, writer: StableWriter, updates: PromptUpdates
     ) -> None:
         self._connection: Final = connection
         self._session: Final = session
+        self._running: Final = writer.state(SessionState.RUNNING)
         self._updates: Final = updates
-        self._is_draft: Final = is_draft
         self._sent_seq = -1
         self._is_finished = False
         self._progress: Final = asyncio.Event()
@@ -66,9 +67,9 @@ class PromptPermissions:
             self._session.open_requests -= 1
         self._updates.resolve_permission(message.call_id, is_allowed=bool(permission))
         # The draft has a session state: it returns to running when no other request is open.
-        if self._is_draft and not self._session.open_requests and permission is not DISCONNECTED:
+        if self._running and not self._session.open_requests and permission is not DISCONNECTED:
             try:
-                await self._connection.send(state_line(self._session.id))
+                await self._connection.send(self._running)
             except ConnectionError:
                 return DISCONNECTED
         return permission

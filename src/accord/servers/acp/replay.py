@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from accord.acp.schema_parts import TextContent
 from accord.errors import StoreError
 from accord.ports import SessionRuns
 from accord.run import Reader, Sessions
 from accord.servers.acp.messages import ClientHandshake
-from accord.servers.acp.updates import PromptUpdates, statement_line, user_lines, without_malformed
-from accord.wire.acp.content import TextBlock
+from accord.servers.acp.updates import PromptUpdates, without_malformed
 from accord.wire.agent_work import PermissionRecord
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.session import RunRecord, StoredState
@@ -102,7 +102,7 @@ class SessionReplay:
         self._store: Final = sessions.store
         self._session_id: Final = session_id
         self._reader: Final = Reader(handshake.capabilities)
-        self._is_draft: Final = handshake.is_draft
+        self._writer: Final = handshake.writer(session_id)
         self._limits: Final = limits
         self._send: Final = send
 
@@ -113,7 +113,7 @@ class SessionReplay:
         if omitted := found.total - len(chosen):
             max_turns, max_bytes = self._limits.max_turns, self._limits.max_bytes
             text = OMITTED.format(count=omitted, max_turns=max_turns, max_bytes=max_bytes)
-            await self._send(self._statement(f"{self._session_id}-omitted", text))
+            await self._send(self._writer.agent_message(f"{self._session_id}-omitted", text))
         texts: Mapping[str, Sequence[ChatMessage]] = {}
         if any(not each.record.prompt_bytes for each in chosen):
             limit, max_bytes = 2 * self._limits.max_turns, self._limits.max_bytes
@@ -123,7 +123,7 @@ class SessionReplay:
                 await self._replay_turn(record, texts.get(record.request_id, ()))
             else:
                 text = TOO_LARGE.format(size=too_large, max_bytes=self._limits.max_bytes)
-                await self._send(self._statement(record.request_id, text))
+                await self._send(self._writer.agent_message(record.request_id, text))
 
     async def _find_turns(self) -> SessionRuns:
         """The last turns. Those that a process left when it died are ended first, if its lease is over."""
@@ -142,9 +142,9 @@ class SessionReplay:
         receipt = _read_receipt(stored.body) if stored is not None else _Receipt()
         await self._send(*await self._user_part(record, messages, receipt))
         if self._sessions.is_running(record.request_id):  # its updates are sent as they are made
-            await self._send(self._statement(record.request_id, RUNS_HERE))
+            await self._send(self._writer.agent_message(record.request_id, RUNS_HERE))
             return
-        updates = PromptUpdates(self._session_id, record.request_id, is_draft=self._is_draft)
+        updates = PromptUpdates(self._writer, record.request_id)
         permissions = [PermissionRecord.parse(bytes(each)) for each in _read_records(receipt.permissions)]
         lines = bytearray()
         async with aclosing(self._sessions.read_stored(record, self._reader)) as batches:
@@ -168,20 +168,17 @@ class SessionReplay:
                 missing = MALFORMED.format(malformed) if malformed else ""
         else:
             texts = [each.content for each in messages if each.role is Role.USER and each.content]
-            prompt = msgspec.json.encode([TextBlock(text=text).dump() for text in texts])
+            prompt = msgspec.json.encode([TextContent(text=text).dump() for text in texts])
             kinds = ", ".join(f"{count} × {kind}" for kind, count in receipt.request.blocks.items())
             missing = NO_BLOCKS.format(kinds) if kinds else "" if texts else NO_PROMPT
-        lines = user_lines(self._session_id, request_id, prompt, is_draft=self._is_draft) if prompt != b"[]" else []
-        return [*lines, self._statement(request_id, missing)] if missing else lines
+        lines = self._writer.user_message(request_id, prompt) if prompt != b"[]" else []
+        return [*lines, self._writer.agent_message(request_id, missing)] if missing else lines
 
     def _last_lines(self, record: RunRecord, updates: PromptUpdates) -> bytes:
         if record.state is StoredState.RUNNING:
-            return self._statement(record.request_id, RUNS_ELSEWHERE)
+            return self._writer.agent_message(record.request_id, RUNS_ELSEWHERE)
         lines, ending = updates.ending(updates.stop_reason), ENDINGS.get(record.state)
         if ending is None:
             return lines
         why = updates.error.message if updates.error is not None else "no reason is stored"
-        return lines + self._statement(record.request_id, ending.format(why))
-
-    def _statement(self, message_id: str, text: str) -> bytes:
-        return statement_line(self._session_id, message_id, text, is_draft=self._is_draft)
+        return lines + self._writer.agent_message(record.request_id, ending.format(why))

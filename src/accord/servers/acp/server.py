@@ -11,13 +11,31 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
+from accord.acp import schema_v1, schema_v2
+from accord.acp.methods import Method
+from accord.acp.schema_v1 import (
+    CancelNotification,
+    CancelRequestNotification,
+    CloseSessionRequest,
+    CloseSessionResponse,
+    ListSessionsRequest,
+    LoadSessionRequest,
+    LoadSessionResponse,
+    NewSessionRequest,
+    NewSessionResponse,
+    PromptResponse,
+    ResumeSessionRequest,
+    ResumeSessionResponse,
+)
+from accord.acp.schema_v2 import SessionState, StopReason
 from accord.core.rpc import RpcNotification, RpcRequest
 from accord.errors import InvalidMessageError, Problem, RpcCode
 from accord.run import Run, Sessions, StoredRun
 from accord.servers.acp.messages import (
+    DEFAULT_EDITOR,
     ITEM_METHOD,
     STABLE,
     ClientHandshake,
@@ -32,30 +50,9 @@ from accord.servers.acp.messages import (
 from accord.servers.acp.permissions import PromptPermissions
 from accord.servers.acp.replay import ReplayLimits, SessionReplay
 from accord.servers.acp.sessions import ItemRequest, OpenSession, OpenSessions, list_page, load_item
-from accord.servers.acp.updates import PromptUpdates, echo_pieces, state_line, stopped_line
+from accord.servers.acp.updates import PromptUpdates, StableWriter
 from accord.servers.service import tune_garbage_collector
 from accord.stdio import RpcConnection, RpcError, is_hung_up, open_stdio
-from accord.wire.acp.draft_update import SessionState
-from accord.wire.acp.rpc import Method
-from accord.wire.acp.session import (
-    CancelNotification,
-    CancelRequestNotification,
-    CloseSessionRequest,
-    CloseSessionResponse,
-    DraftNewSessionRequest,
-    DraftNewSessionResponse,
-    DraftPromptResponse,
-    DraftResumeSessionRequest,
-    DraftResumeSessionResponse,
-    ListSessionsRequest,
-    LoadSessionRequest,
-    LoadSessionResponse,
-    NewSessionRequest,
-    NewSessionResponse,
-    PromptResponse,
-    ResumeSessionResponse,
-    StopReason,
-)
 from accord.wire.request import AgentRequest, Identity, ServiceRequest, SessionContext
 
 LOG: Final = logging.getLogger("accord.acp")
@@ -72,6 +69,26 @@ IGNORED_KEY: Final = "accord.ignored"
 """The key of `_meta` under which an answer lists the fields of the request that were not used."""
 
 Handler = Callable[[bytes], Awaitable[Any]]
+_OpeningRequest = (
+    NewSessionRequest
+    | LoadSessionRequest
+    | ResumeSessionRequest
+    | schema_v2.NewSessionRequest
+    | schema_v2.ResumeSessionRequest
+)
+NOT_NEGOTIATED: Final = ClientHandshake(STABLE, DEFAULT_EDITOR)
+"""The handshake before `initialize`."""
+
+
+class _Prompt(NamedTuple):
+    """A prompt that runs; `blocks` is its JSON as it was sent."""
+
+    session: OpenSession
+    blocks: bytes
+    request_id: UUID
+    writer: StableWriter
+    updates: PromptUpdates
+    permissions: PromptPermissions
 
 
 class AcpServer:
@@ -87,8 +104,9 @@ class AcpServer:
         self._replay_limits: Final = replay
         self._open: Final = OpenSessions()
         self._draft_turns: Final[set[asyncio.Task[None]]] = set()
-        self._handshake: ClientHandshake | None = None
+        self._handshake = NOT_NEGOTIATED
         both: dict[str, Handler] = {
+            Method.SESSION_NEW: self._new,
             Method.SESSION_LIST: self._list,
             Method.SESSION_CLOSE: self._close,
             Method.SESSION_SET_CONFIG_OPTION: _reject_with(NO_OPTIONS),
@@ -96,7 +114,6 @@ class AcpServer:
         }
         self._stable: Final[Mapping[str, Handler]] = both | {
             Method.AUTHENTICATE: _reject_with(NO_LOGIN),
-            Method.SESSION_NEW: self._new,
             Method.SESSION_LOAD: self._load,
             Method.SESSION_RESUME: self._resume,
             Method.SESSION_PROMPT: self._prompt,
@@ -104,7 +121,6 @@ class AcpServer:
         }
         self._draft: Final[Mapping[str, Handler]] = both | {
             Method.AUTH_LOGIN: _reject_with(NO_LOGIN),
-            Method.SESSION_NEW: self._draft_new,
             Method.SESSION_RESUME: self._draft_resume,
             Method.SESSION_PROMPT: self._draft_prompt,
         }
@@ -151,15 +167,16 @@ class AcpServer:
     def _find_handler(self, method: str) -> Handler:
         if method == Method.INITIALIZE:
             return self._initialize
-        known = self._stable if self._handshake is None or not self._handshake.is_draft else self._draft
-        if method not in known and (self._handshake is not None or method not in self._draft):
+        known = self._draft if self._handshake.is_draft else self._stable
+        is_negotiated = self._handshake is not NOT_NEGOTIATED
+        if method not in known and (is_negotiated or method not in self._draft):
             raise RpcError(RpcCode.METHOD_NOT_FOUND, f"There is no method {_shorten(method)}")
-        if self._handshake is None:
+        if not is_negotiated:
             raise RpcError(RpcCode.INVALID_REQUEST, NOT_INITIALIZED)
         return known[method]
 
     async def _initialize(self, raw: bytes) -> Any:
-        if self._handshake is not None:
+        if self._handshake is not NOT_NEGOTIATED:
             raise RpcError(RpcCode.INVALID_REQUEST, INITIALIZED)
         handshake = read_initialize(raw)
         declaration = self._engine.admission.validator.declaration
@@ -168,16 +185,10 @@ class AcpServer:
         return response
 
     async def _new(self, raw: bytes) -> Any:
-        request = NewSessionRequest.parse(raw)
+        request = (schema_v2.NewSessionRequest if self._handshake.is_draft else NewSessionRequest).parse(raw)
         _check_directory(request.cwd)
         session = self._open.open(str(uuid4()), request.cwd)
         return NewSessionResponse(session_id=session.id, _meta=_ignored_fields(request))
-
-    async def _draft_new(self, raw: bytes) -> Any:
-        request = DraftNewSessionRequest.parse(raw)
-        _check_directory(request.cwd)
-        session = self._open.open(str(uuid4()), request.cwd)
-        return DraftNewSessionResponse(session_id=session.id, _meta=_ignored_fields(request))
 
     async def _load(self, raw: bytes) -> Any:
         request = LoadSessionRequest.parse(raw)
@@ -186,12 +197,12 @@ class AcpServer:
         return LoadSessionResponse(_meta=_ignored_fields(request))
 
     async def _resume(self, raw: bytes) -> Any:
-        request = LoadSessionRequest.parse(raw)
+        request = ResumeSessionRequest.parse(raw)
         await self._reopen(request.session_id, request.cwd)
         return ResumeSessionResponse(_meta=_ignored_fields(request))
 
     async def _draft_resume(self, raw: bytes) -> Any:
-        request = DraftResumeSessionRequest.parse(raw)
+        request = schema_v2.ResumeSessionRequest.parse(raw)
         if request.replay_from is not None and request.replay_from.type != "start":
             raise InvalidMessageError("ResumeSessionRequest", [Problem("replayFrom.type", "expected start")])
         session = await self._reopen(request.session_id, request.cwd)
@@ -200,8 +211,8 @@ class AcpServer:
         state = SessionState.IDLE
         if session.prompt is not None:
             state = SessionState.REQUIRES_ACTION if session.open_requests else SessionState.RUNNING
-        await self._connection.send(state_line(session.id, state))
-        return DraftResumeSessionResponse(_meta=_ignored_fields(request))
+        await self._connection.send(self._handshake.writer(session.id).state(state))
+        return ResumeSessionResponse(_meta=_ignored_fields(request))
 
     async def _reopen(self, session_id: str, cwd: str) -> OpenSession:
         """Open a stored session; another user's session is reported as not found."""
@@ -214,9 +225,8 @@ class AcpServer:
         return self._open.open(session_id, cwd)
 
     async def _replay(self, session_id: str) -> None:
-        if self._handshake is not None:
-            limits, send = self._replay_limits, self._connection.send
-            await SessionReplay(self._sessions, session_id, self._handshake, limits, send).run()
+        limits, send = self._replay_limits, self._connection.send
+        await SessionReplay(self._sessions, session_id, self._handshake, limits, send).run()
 
     async def _list(self, raw: bytes) -> Any:
         def cwd_of(session_id: str) -> str:
@@ -234,87 +244,73 @@ class AcpServer:
         return await load_item(self._sessions, self._open.require(request.session_id), request.item_id)
 
     async def _prompt(self, raw: bytes) -> Any:
-        params = read_prompt(raw)
+        prompt = self._start_prompt(read_prompt(raw))
         del raw
-        session = self._open.require(params.session_id)
-        request_id = uuid4()
-        updates = PromptUpdates(session.id, str(request_id), is_draft=False)
-        permissions = PromptPermissions(self._connection, session, updates, is_draft=False)
-        session.start_prompt()
         try:
-            turn = await self._begin_turn(session, params, request_id, permissions)
-            await self._send_updates(updates, turn, permissions)
-            stop = updates.stop_reason
-            if rest := updates.ending(stop):
+            turn = await self._begin_turn(prompt)
+            await self._send_updates(prompt, turn)
+            stop = prompt.updates.stop_reason
+            if rest := prompt.updates.ending(stop):
                 await self._connection.send(rest)
         finally:
-            session.end_prompt()
-        if stop is StopReason.ERROR and updates.error is not None:
-            raise stream_rpc_error(updates.error)
-        return PromptResponse.trusted(stop_reason=stop)
+            prompt.session.end_prompt()
+        if stop is StopReason.ERROR and prompt.updates.error is not None:
+            raise stream_rpc_error(prompt.updates.error)
+        return PromptResponse(stop_reason=schema_v1.StopReason(stop))
 
     async def _draft_prompt(self, raw: bytes) -> Any:
-        params = read_prompt(raw)
+        prompt = self._start_prompt(read_prompt(raw))
         del raw
-        session = self._open.require(params.session_id)
-        request_id = uuid4()
-        updates = PromptUpdates(session.id, str(request_id), is_draft=True)
-        permissions = PromptPermissions(self._connection, session, updates, is_draft=True)
-        session.start_prompt()
         try:
-            turn = await self._begin_turn(session, params, request_id, permissions)
+            turn = await self._begin_turn(prompt)
         except BaseException:
-            session.end_prompt()
+            prompt.session.end_prompt()
             raise
         # In the draft the response says that the prompt was accepted; updates report the turn and its end.
-        task = asyncio.create_task(self._run_draft_turn(session, params, updates, turn, permissions))
+        task = asyncio.create_task(self._run_draft_turn(prompt, turn))
         self._draft_turns.add(task)
         task.add_done_callback(self._draft_turns.discard)
-        return DraftPromptResponse(message_id=str(request_id))
+        return schema_v2.PromptResponse(message_id=str(prompt.request_id))
 
-    async def _begin_turn(
-        self, session: OpenSession, params: PromptParams, request_id: UUID, permissions: PromptPermissions
-    ) -> Run | StoredRun:
+    def _start_prompt(self, params: PromptParams) -> _Prompt:
+        session, request_id = self._open.require(params.session_id), uuid4()
+        writer = self._handshake.writer(session.id)
+        updates = PromptUpdates(writer, str(request_id))
+        permissions = PromptPermissions(self._connection, session, writer, updates)
+        session.start_prompt()
+        return _Prompt(session, params.prompt, request_id, writer, updates, permissions)
+
+    async def _begin_turn(self, prompt: _Prompt) -> Run | StoredRun:
         """Begin the turn of a prompt; raises the error of one that is refused. What is refused is not decided here."""
-        handshake = self._handshake
-        prompt = parse_prompt(params.prompt, handshake.version if handshake else STABLE)
+        parsed = parse_prompt(prompt.blocks, self._handshake.version)
         payload = AgentRequest.trusted(
-            query=prompt.query, content=prompt.content or None, capabilities=handshake and handshake.capabilities
+            query=parsed.query, content=parsed.content or None, capabilities=self._handshake.capabilities
         )
-        context = SessionContext.trusted(session_id=session.id, user=self._user)
-        request = ServiceRequest.trusted(request_id=request_id, context=context, payload=payload)
-        turn = await self._sessions.begin(request, sent=prompt.sent, keep_prompt=True, permits=permissions)
-        if session.prompt is not None:
-            session.prompt.set_turn(turn)
+        context = SessionContext.trusted(session_id=prompt.session.id, user=self._user)
+        request = ServiceRequest.trusted(request_id=prompt.request_id, context=context, payload=payload)
+        turn = await self._sessions.begin(request, sent=parsed.sent, keep_prompt=True, permits=prompt.permissions)
+        if prompt.session.prompt is not None:
+            prompt.session.prompt.set_turn(turn)
         return turn
 
-    async def _send_updates(
-        self, updates: PromptUpdates, turn: Run | StoredRun, permissions: PromptPermissions
-    ) -> None:
-        permissions.mark_sent(0)
+    async def _send_updates(self, prompt: _Prompt, turn: Run | StoredRun) -> None:
+        prompt.permissions.mark_sent(0)
         try:
             async with aclosing(self._sessions.read(turn)) as batches:
                 async for batch in batches:
-                    if lines := updates.lines([packet.body for packet in batch.packets]):
+                    if lines := prompt.updates.lines([packet.body for packet in batch.packets]):
                         await self._connection.send(lines)
-                    permissions.mark_sent(batch.made)
+                    prompt.permissions.mark_sent(batch.made)
         finally:
-            permissions.finish()
+            prompt.permissions.finish()
 
-    async def _run_draft_turn(
-        self,
-        session: OpenSession,
-        params: PromptParams,
-        updates: PromptUpdates,
-        turn: Run | StoredRun,
-        permissions: PromptPermissions,
-    ) -> None:
+    async def _run_draft_turn(self, prompt: _Prompt, turn: Run | StoredRun) -> None:
         failure: RpcError | None = None
+        writer, updates = prompt.writer, prompt.updates
         try:
-            await self._connection.send(
-                state_line(session.id), *echo_pieces(session.id, turn.request_id, params.prompt)
-            )
-            await self._send_updates(updates, turn, permissions)
+            echo = writer.user_message(turn.request_id, prompt.blocks)
+            await self._connection.send(writer.state(SessionState.RUNNING), *echo)
+            await self._send_updates(prompt, turn)
         except ConnectionError:
             return
         except Exception as error:
@@ -322,11 +318,11 @@ class AcpServer:
             failure = to_rpc_error(error)
         finally:
             # Before the last line, because a client that reads it may send the next prompt at once.
-            session.end_prompt()
+            prompt.session.end_prompt()
         stop = StopReason.ERROR if failure else updates.stop_reason
         if stop is StopReason.ERROR and updates.error is not None:
             failure = stream_rpc_error(updates.error)
-        last = updates.ending(stop) + stopped_line(session.id, stop, failure.dump() if failure else None)
+        last = updates.ending(stop) + writer.state(SessionState.IDLE, stop, failure.dump() if failure else None)
         with suppress(ConnectionError):
             await self._connection.send(last)
 
@@ -353,7 +349,7 @@ def _check_directory(cwd: str) -> None:
         raise InvalidMessageError("request", [Problem("cwd", "expected an absolute path")])
 
 
-def _ignored_fields(request: NewSessionRequest | DraftNewSessionRequest) -> dict[str, Any] | None:
+def _ignored_fields(request: _OpeningRequest) -> dict[str, Any] | None:
     """The `_meta` that lists the fields Accord does not use: its agents bring their own tools."""
     offered = {"mcpServers": request.mcp_servers, "additionalDirectories": request.additional_directories}
     ignored = [name for name, value in offered.items() if value]

@@ -12,11 +12,12 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from accord.acp.base import AcpMessage
+from accord.acp.schema_v1 import ListSessionsRequest, ListSessionsResponse, SessionInfo
 from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError, RpcCode
 from accord.ports import SessionStore
 from accord.run import Run, Sessions, StoredRun
 from accord.stdio import RpcError
-from accord.wire.acp.session import ListSessionsRequest, ListSessionsResponse, SessionInfo, SessionRequest
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.session import SessionRecord, is_id
 
@@ -173,9 +174,10 @@ class OpenSessions:
 NO_ITEM: Final = "No turn of this session has an event of this id"
 
 
-class ItemRequest(SessionRequest, frozen=True):
+class ItemRequest(AcpMessage, frozen=True):
     """The parameters of `_accord/item`."""
 
+    session_id: str
     item_id: str
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from accord.acp.content import ContentType
 from accord.acp_tools.inspect.blocks import PNG, WAV
 from accord.acp_tools.inspect.fake_model import FateKind, ProbeContent, find_content
-from accord.wire.acp.content import ContentType
 from tests.acp_tools.inspect.fake_model.chat_requests import chat_request
 
 MARKER = "accord-marker-7f3a"

@@ -6,6 +6,7 @@ Only the method of `--authenticate` is called, and never `logout`: that would ch
 from dataclasses import replace
 from typing import Final
 
+from accord.acp.methods import Method
 from accord.acp_tools.inspect.checks.table import MUST, SHOULD, CheckTable
 from accord.acp_tools.inspect.inspection import NO_SESSIONS
 from accord.acp_tools.inspect.probe import AgentProbe
@@ -21,7 +22,6 @@ from accord.acp_tools.inspect.replies import (
 )
 from accord.acp_tools.inspect.session_results import auth_methods_fault, judge_login
 from accord.errors import RpcCode
-from accord.wire.acp.rpc import Method
 from accord.wire.inspection import CheckGroup
 
 METHODS: Final = "ACP: Authentication – authMethods"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from accord.acp.methods import Method
 from accord.acp_tools.inspect.checks.table import MAY, MUST, SHOULD, CheckTable, Needs
 from accord.acp_tools.inspect.probe import AgentProbe
 from accord.acp_tools.inspect.replies import (
@@ -39,7 +40,6 @@ from accord.acp_tools.inspect.tool_use import (
     has_kinds,
     why_unused,
 )
-from accord.wire.acp.rpc import Method
 from accord.wire.inspection import CheckGroup, Result
 
 PERMISSION: Final = "ACP: Tool Calls – requesting permission"

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+from accord.acp.content import ContentType
 from accord.acp_tools.inspect.blocks import BAD_BASE64, GOOD, MALFORMED, TEXT, Block
 from accord.acp_tools.inspect.checks.table import MAY, MUST, SHOULD, CheckTable, Needs
 from accord.acp_tools.inspect.fake_model import explain_absence
@@ -22,7 +23,6 @@ from accord.acp_tools.inspect.replies import (
 )
 from accord.acp_tools.inspect.sent_content import content_fate
 from accord.core.prompt.verdict import FLAGS
-from accord.wire.acp.content import ContentType
 from accord.wire.inspection import CheckGroup, ContentFate
 
 BASELINE: Final = "ACP schema: PromptRequest – text and resource_link are the baseline"

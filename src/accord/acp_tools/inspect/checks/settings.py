@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from accord.acp.methods import Method
 from accord.acp_tools.inspect.checks.table import MUST, SHOULD, CheckTable, Needs
 from accord.acp_tools.inspect.probe import AgentProbe, CannotJudgeError
 from accord.acp_tools.inspect.replies import Answered, CheckOutcome, Reply, failed, not_applicable, passed
@@ -15,7 +16,6 @@ from accord.acp_tools.inspect.session_results import (
     read_config_options,
     read_modes,
 )
-from accord.wire.acp.rpc import Method
 from accord.wire.inspection import CheckGroup, Result
 
 MODES: Final = "ACP: Session Modes"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from accord.acp.methods import Method
 from accord.acp_tools.inspect.blocks import LONG_WORK, TEXT
 from accord.acp_tools.inspect.checks.table import MUST, SHOULD, CheckTable, Needs
 from accord.acp_tools.inspect.checks.turn import RUNNING_S, SLOW
@@ -37,7 +38,6 @@ from accord.acp_tools.inspect.session_results import (
 from accord.acp_tools.json_values import as_list, as_object
 from accord.core.rpc import request_line
 from accord.errors import RpcCode
-from accord.wire.acp.rpc import Method
 from accord.wire.inspection import CheckGroup, Result
 
 LOADING: Final = "ACP: Session Setup – loading sessions"
@@ -283,23 +283,17 @@ async def _close(probe: AgentProbe) -> CheckOutcome:
     if not isinstance(baseline, Answered):
         reply = await connection.call(Method.SESSION_CLOSE, {"sessionId": session})
         return judge_declared(reply, Method.SESSION_CLOSE) or passed("An idle session was closed", reply)
-    call_id, since = connection.next_id(), len(connection.updates)
-    pending = connection.expect(call_id)
     _, text = probe.marked_text(f"{LONG_WORK} {SLOW}")
-    await connection.send(request_line(call_id, Method.SESSION_PROMPT, {"sessionId": session, "prompt": [text]}))
-    await asyncio.wait({pending}, timeout=min(RUNNING_S, connection.timeout_s))
-    had_ended = pending.done() and not probe.is_draft
+    prompt = await probe.start_prompt(text)
+    await asyncio.wait({prompt.pending}, timeout=min(RUNNING_S, connection.timeout_s))
+    had_ended = prompt.pending.done() and not probe.is_draft
     closed = await connection.call(Method.SESSION_CLOSE, {"sessionId": session})
     if outcome := judge_declared(closed, Method.SESSION_CLOSE):
-        connection.is_busy = connection.is_busy or not pending.done()
+        connection.is_busy = connection.is_busy or not prompt.pending.done()
         return outcome
     if had_ended:
         return passed("The session was closed; its turn had ended before", closed)
-    reply = await connection.reply(pending, call_id)
-    if probe.is_draft and isinstance(reply, Answered):
-        reply = await connection.turn_end_within(session, since, connection.timeout_s)
-        connection.is_busy = connection.is_busy or isinstance(reply, Silent)
-    return judge_closed_turn(reply)
+    return judge_closed_turn(await prompt.ending())
 
 
 @STORED.check("closed-session", "a prompt to a closed session gets an error", CLOSING, SHOULD, Needs.SESSION)

@@ -22,7 +22,6 @@ from accord.acp_tools.inspect.replies import (
     silent_text,
     stop_reason,
 )
-from accord.core.rpc import request_line
 from accord.wire.inspection import CheckGroup
 
 SLOW: Final = "accord:slow"
@@ -42,11 +41,9 @@ async def _cancel(probe: AgentProbe) -> CheckOutcome:
     baseline = await probe.baseline()
     if isinstance(baseline, Silent) and probe.is_draft:
         return not_judged(silent_text(baseline))
-    connection, session = await probe.agent(), await probe.session()
-    call_id, since, is_draft = connection.next_id(), len(connection.updates), probe.is_draft
-    pending = connection.expect(call_id)
     _, text = probe.marked_text(f"{LONG_WORK} {SLOW}")
-    await connection.send(request_line(call_id, "session/prompt", {"sessionId": session, "prompt": [text]}))
+    prompt = await probe.start_prompt(text)
+    connection, pending, is_draft = prompt.connection, prompt.pending, prompt.is_draft
     # One future for both waits, so that no reply is lost between them. In the draft the reply says that the prompt was
     # accepted; before that there is no turn to cancel.
     wait_s = connection.timeout_s if is_draft else min(RUNNING_S, connection.timeout_s)
@@ -57,12 +54,8 @@ async def _cancel(probe: AgentProbe) -> CheckOutcome:
         return not_judged(f"The agent {did}: {describe(early)}", early)
     clock = asyncio.get_running_loop().time
     cancelled_at = clock()
-    await connection.notify("session/cancel", {"sessionId": session})
-    if is_draft:
-        reply = await connection.turn_end_within(session, since, connection.timeout_s)
-    else:
-        reply = await connection.reply(pending, call_id)
-    connection.is_busy = connection.is_busy or isinstance(reply, Silent)
+    await connection.notify("session/cancel", {"sessionId": prompt.session})
+    reply = await prompt.ending()
     outcome = judge_cancelled(reply, baseline, clock() - cancelled_at)
     if not connection.is_busy and isinstance(baseline, Answered):
         outcome = replace(outcome, lines=probe.lines())
@@ -79,11 +72,9 @@ async def _cancel_model(probe: AgentProbe) -> CheckOutcome:
         return not_judged("Only the fake model shows it: add --mock-llm")
     if isinstance(await probe.baseline(), Answered) and not model.requests:
         return not_judged(explain_absence(model.refused_request()))
-    connection, session = await probe.agent(), await probe.session()
-    call_id, since = connection.next_id(), len(connection.updates)
-    pending = connection.expect(call_id)
     marker, text = probe.marked_text(f"{LONG_WORK} {SLOW}")
-    await connection.send(request_line(call_id, "session/prompt", {"sessionId": session, "prompt": [text]}))
+    prompt = await probe.start_prompt(text)
+    connection = prompt.connection
 
     def is_answering() -> bool:
         return any(request.state is AnswerState.OPEN for request in model.received(marker))
@@ -91,10 +82,8 @@ async def _cancel_model(probe: AgentProbe) -> CheckOutcome:
     if not await model.wait_until(is_answering, connection.timeout_s):
         connection.is_busy = True
         return not_judged(explain_absence(model.refused_request(marker)))
-    await connection.notify("session/cancel", {"sessionId": session})
-    reply = await connection.reply(pending, call_id)
-    if probe.is_draft and isinstance(reply, Answered):
-        reply = await connection.turn_end_within(session, since, connection.timeout_s)
+    await connection.notify("session/cancel", {"sessionId": prompt.session})
+    reply = await prompt.ending()
     if stop_reason(reply) != "cancelled":
         connection.is_busy = True
         return not_judged(f"The turn did not end as cancelled: {describe(reply)}", reply)

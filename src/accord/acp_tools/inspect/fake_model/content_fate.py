@@ -25,6 +25,7 @@ from enum import StrEnum
 from typing import Final
 from urllib.parse import unquote
 
+from accord.acp.content import ContentType
 from accord.acp_tools.inspect.fake_model.received_request import (
     ReceivedMedia,
     ReceivedRequest,
@@ -33,7 +34,6 @@ from accord.acp_tools.inspect.fake_model.received_request import (
     message_text,
 )
 from accord.acp_tools.inspect.fake_model.script import is_side_request
-from accord.wire.acp.content import ContentType
 from accord.wire.conversation import ConversationMessage, Role
 
 BEFORE: Final = 400

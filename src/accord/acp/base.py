@@ -98,8 +98,14 @@ NullIsEmpty = Annotated[list[T], BeforeValidator(lambda value: [] if value is No
 Open = Annotated[WordT | str, Field(union_mode="left_to_right")]
 """A word of an open vocabulary: known, or any other text."""
 
+LenientStr = Annotated[str | None, AbsentIfMalformed()]
+"""An optional text."""
+
 Count = Annotated[int, Field(strict=True, ge=0)]
 """A whole number from 0; never text that looks like one."""
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+"""A number that JSON has."""
 
 
 class Supported(AcpMessage, frozen=True):

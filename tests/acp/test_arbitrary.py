@@ -11,28 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from accord.acp import base, content, jsonrpc, schema_parts, schema_v1, schema_v2
 from accord.errors import InvalidMessageError
-from accord.wire.acp import base as lenient
-from accord.wire.acp import content as draft_content
-from accord.wire.acp import draft_update, initialize, rpc, session, tool, update
-from accord.wire.acp import initialize as capabilities
-from accord.wire.acp import settings as choices
 from accord.wire.message import Message
 from tests.laws import examples
 
-MODULES: Final = (
-    lenient,
-    draft_content,
-    rpc,
-    capabilities,
-    initialize,
-    choices,
-    session,
-    tool,
-    update,
-    draft_update,
-)
-ABSTRACT: Final = {lenient.OpenTagged}
+MODULES: Final = (base, content, jsonrpc, schema_parts, schema_v1, schema_v2)
+ABSTRACT: Final = {base.OpenTagged}
 GOLDEN: Final = sorted((Path(__file__).parent / "golden").iterdir())
 
 
@@ -68,8 +53,8 @@ TAGS: Final = sorted(
         "terminal",
         "image",
         "items",
-        *update.SessionUpdate.kinds,
-        *update.DraftSessionUpdate.kinds,
+        *schema_v1.SessionUpdate.kinds,
+        *schema_v2.SessionUpdate.kinds,
     }
 )
 SCALARS: Final = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(TAGS)

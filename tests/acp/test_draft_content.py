@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accord.acp import schema_v2
+from accord.acp.content import OtherContentBlock
+from accord.acp.schema_parts import TextContent
 from accord.errors import InvalidMessageError
-from accord.wire.acp.content import OtherBlock, TextBlock
-from accord.wire.acp.draft_update import DraftSessionNotification
-from accord.wire.acp.session import DraftPromptRequest
 
 
 def prompt(*blocks: Any) -> str:
@@ -20,8 +20,8 @@ def prompt(*blocks: Any) -> str:
 
 def test_known_and_unknown_blocks_are_read_in_their_order() -> None:
     sent = [{"type": "text", "text": "a"}, {"type": "_hologram", "data": [1]}, {"type": "text", "text": "b"}]
-    read = DraftPromptRequest.parse(prompt(*sent))
-    assert [type(block) for block in read.prompt] == [TextBlock, OtherBlock, TextBlock]
+    read = schema_v2.PromptRequest.parse(prompt(*sent))
+    assert [type(block) for block in read.prompt] == [TextContent, OtherContentBlock, TextContent]
     assert read.dump()["prompt"] == sent
 
 
@@ -37,7 +37,7 @@ def test_known_and_unknown_blocks_are_read_in_their_order() -> None:
 )
 def test_a_malformed_block_is_reported_with_its_place(block: Any, field: str) -> None:
     with pytest.raises(InvalidMessageError) as caught:
-        DraftPromptRequest.parse(prompt(block))
+        schema_v2.PromptRequest.parse(prompt(block))
     assert [problem.field for problem in caught.value.problems] == [field]
 
 
@@ -73,4 +73,4 @@ MEMBERS = st.dictionaries(NAMES | st.text(max_size=8), JSON_VALUES, max_size=4)
 def test_an_extension_type_survives_every_update_exactly(kind: str, name: str, members: dict[str, Any]) -> None:
     block = {**members, "type": f"_{name}"}
     sent = {"sessionId": "s", "update": {"sessionUpdate": kind, **PLACES[kind](block)}}
-    assert json.loads(DraftSessionNotification.parse(json.dumps(sent)).to_json()) == sent
+    assert json.loads(schema_v2.UpdateSessionNotification.parse(json.dumps(sent)).to_json()) == sent

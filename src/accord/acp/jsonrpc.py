@@ -1,50 +1,14 @@
-"""The messages of JSON-RPC 2.0 as models, and the methods of ACP. Ids and parameters are kept exactly as received.
+"""The messages of JSON-RPC 2.0 as models. Ids and parameters are kept exactly as received.
 
 `core/rpc.py` reads lines and decides which message each is. A message without `jsonrpc` is read as 2.0; another version
 is refused.
 """
 
-from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, StrictInt, StrictStr
 
 from accord.wire.message import FreeValue, Message
-
-
-class Method(StrEnum):
-    """Every method of both protocol versions."""
-
-    INITIALIZE = "initialize"
-    AUTHENTICATE = "authenticate"
-    LOGOUT = "logout"
-    AUTH_LOGIN = "auth/login"
-    AUTH_LOGOUT = "auth/logout"
-    SESSION_NEW = "session/new"
-    SESSION_LOAD = "session/load"
-    SESSION_LIST = "session/list"
-    SESSION_DELETE = "session/delete"
-    SESSION_RESUME = "session/resume"
-    SESSION_CLOSE = "session/close"
-    SESSION_SET_MODE = "session/set_mode"
-    SESSION_SET_CONFIG_OPTION = "session/set_config_option"
-    SESSION_PROMPT = "session/prompt"
-    SESSION_CANCEL = "session/cancel"
-    TOOL_CALL_CANCEL = "tool_call/cancel"
-    TERMINAL_CANCEL = "terminal/cancel"
-    SESSION_UPDATE = "session/update"
-    SESSION_REQUEST_PERMISSION = "session/request_permission"
-    FS_READ_TEXT_FILE = "fs/read_text_file"
-    FS_WRITE_TEXT_FILE = "fs/write_text_file"
-    TERMINAL_CREATE = "terminal/create"
-    TERMINAL_OUTPUT = "terminal/output"
-    TERMINAL_RELEASE = "terminal/release"
-    TERMINAL_WAIT_FOR_EXIT = "terminal/wait_for_exit"
-    TERMINAL_KILL = "terminal/kill"
-    ELICITATION_CREATE = "elicitation/create"
-    ELICITATION_COMPLETE = "elicitation/complete"
-    CANCEL_REQUEST = "$/cancel_request"
-
 
 RequestId = StrictInt | StrictStr | None
 """The id of a request; a number stays a number, and null is an id in protocol version 1."""

@@ -5,47 +5,48 @@ from typing import Any
 
 import pytest
 
+from accord.acp import schema_parts, schema_v1, schema_v2
+from accord.acp.schema_parts import ToolCallStatus, ToolCallUpdate, ToolKind
+from accord.acp.schema_v1 import RequestPermissionRequest, RequestPermissionResponse
 from accord.errors import InvalidMessageError
-from accord.wire.acp import tool
-from accord.wire.acp.tool import (
-    DraftToolCallUpdate,
-    RequestPermissionRequest,
-    RequestPermissionResponse,
-    ToolCall,
-    ToolCallStatus,
-    ToolCallUpdate,
-    ToolKind,
-)
 from accord.wire.message import Message
 
 TEXT = {"type": "text", "text": "x"}
-CALLS: list[type[Message]] = [ToolCall, ToolCallUpdate, DraftToolCallUpdate]
+CALLS: list[type[Message]] = [schema_v1.ToolCall, ToolCallUpdate, schema_v2.ToolCallUpdate]
 
 
 @pytest.mark.parametrize(
     ("base", "part", "kind"),
     [
-        (tool.ToolCallContent, {"type": "content", "content": TEXT}, tool.ContentPart),
-        (tool.ToolCallContent, {"type": "diff", "path": "/a", "newText": ""}, tool.DiffPart),
-        (tool.ToolCallContent, {"type": "terminal", "terminalId": "t"}, tool.TerminalPart),
-        (tool.ToolCallContent, {"type": "_chart", "points": [1]}, tool.OtherPart),
-        (tool.DraftToolCallContent, {"type": "content", "content": {"type": "_new"}}, tool.DraftContentPart),
-        (tool.DraftToolCallContent, {"type": "diff", "changes": []}, tool.DraftDiffPart),
-        (tool.DraftToolCallContent, {"type": "terminal", "terminalId": "t"}, tool.TerminalPart),
-        (tool.DraftToolCallContent, {"type": "_chart", "points": [1]}, tool.OtherPart),
-        (tool.DraftDiffChange, {"operation": "delete", "path": "/a"}, tool.PathChange),
-        (tool.DraftDiffChange, {"operation": "copy", "oldPath": "/a", "path": "/b"}, tool.PathPairChange),
-        (tool.DraftDiffChange, {"operation": "_chmod", "mode": 755}, tool.OtherChange),
-        (tool.DraftPermissionSubject, {"type": "command", "command": "ls", "cwd": "/"}, tool.CommandSubject),
+        (schema_parts.ToolCallContent, {"type": "content", "content": TEXT}, schema_parts.Content),
+        (schema_parts.ToolCallContent, {"type": "diff", "path": "/a", "newText": ""}, schema_parts.Diff),
+        (schema_parts.ToolCallContent, {"type": "terminal", "terminalId": "t"}, schema_parts.Terminal),
+        (schema_parts.ToolCallContent, {"type": "_chart", "points": [1]}, schema_parts.OtherToolCallContent),
+        (schema_v2.ToolCallContent, {"type": "content", "content": {"type": "_new"}}, schema_v2.Content),
+        (schema_v2.ToolCallContent, {"type": "diff", "changes": []}, schema_v2.Diff),
+        (schema_v2.ToolCallContent, {"type": "terminal", "terminalId": "t"}, schema_v2.Terminal),
+        (schema_v2.ToolCallContent, {"type": "_chart", "points": [1]}, schema_v2.OtherToolCallContent),
+        (schema_v2.DiffChange, {"operation": "delete", "path": "/a"}, schema_v2.DiffPathChange),
+        (schema_v2.DiffChange, {"operation": "copy", "oldPath": "/a", "path": "/b"}, schema_v2.DiffPathPairChange),
+        (schema_v2.DiffChange, {"operation": "_chmod", "mode": 755}, schema_v2.OtherDiffChange),
         (
-            tool.DraftPermissionSubject,
-            {"type": "tool_call", "toolCall": {"toolCallId": "c"}},
-            tool.ToolCallSubject,
+            schema_v2.RequestPermissionSubject,
+            {"type": "command", "command": "ls", "cwd": "/"},
+            schema_v2.CommandPermissionSubject,
         ),
-        (tool.DraftPermissionSubject, {"type": "_purchase"}, tool.OtherSubject),
-        (tool.PermissionOutcome, {"outcome": "selected", "optionId": "o"}, tool.SelectedOutcome),
-        (tool.PermissionOutcome, {"outcome": "cancelled"}, tool.CancelledOutcome),
-        (tool.PermissionOutcome, {"outcome": "_delegated"}, tool.OtherOutcome),
+        (
+            schema_v2.RequestPermissionSubject,
+            {"type": "tool_call", "toolCall": {"toolCallId": "c"}},
+            schema_v2.ToolCallPermissionSubject,
+        ),
+        (schema_v2.RequestPermissionSubject, {"type": "_purchase"}, schema_v2.OtherRequestPermissionSubject),
+        (
+            schema_parts.RequestPermissionOutcome,
+            {"outcome": "selected", "optionId": "o"},
+            schema_parts.SelectedPermissionOutcome,
+        ),
+        (schema_parts.RequestPermissionOutcome, {"outcome": "cancelled"}, schema_parts.CancelledPermissionOutcome),
+        (schema_parts.RequestPermissionOutcome, {"outcome": "_delegated"}, schema_parts.OtherRequestPermissionOutcome),
     ],
 )
 def test_a_part_is_read_as_its_kind_and_kept(base: type[Message], part: dict[str, Any], kind: type) -> None:
@@ -58,11 +59,11 @@ def test_a_part_is_read_as_its_kind_and_kept(base: type[Message], part: dict[str
 @pytest.mark.parametrize(
     ("base", "part", "field"),
     [
-        (tool.ToolCallContent, {"type": "diff", "path": "/a"}, "type.diff.newText"),
-        (tool.ToolCallContent, {"type": "content", "content": {"type": "_new"}}, "type.content.content"),
-        (tool.DraftToolCallContent, {"type": "diff", "path": "/a", "newText": ""}, "type.diff.changes"),
-        (tool.DraftDiffChange, {"operation": "move", "path": "/b"}, "operation.move.oldPath"),
-        (tool.PermissionOutcome, {"outcome": "selected"}, "outcome.selected.optionId"),
+        (schema_parts.ToolCallContent, {"type": "diff", "path": "/a"}, "type.diff.newText"),
+        (schema_parts.ToolCallContent, {"type": "content", "content": {"type": "_new"}}, "type.content.content"),
+        (schema_v2.ToolCallContent, {"type": "diff", "path": "/a", "newText": ""}, "type.diff.changes"),
+        (schema_v2.DiffChange, {"operation": "move", "path": "/b"}, "operation.move.oldPath"),
+        (schema_parts.RequestPermissionOutcome, {"outcome": "selected"}, "outcome.selected.optionId"),
     ],
 )
 def test_an_error_in_a_known_kind_is_reported_for_that_kind(base: type[Message], part: Any, field: str) -> None:
@@ -78,7 +79,9 @@ def test_malformed_optional_parts_count_as_absent(model: type[Message], wrong: A
     lists = {"content": wrong, "locations": wrong, "capabilities": wrong if wrong != {} else 7}
     words = {"name": wrong, "kind": wrong, "status": wrong} if wrong != "x" else {}
     read = model.parse(
-        json.dumps({**least, **words, **(lists if model is DraftToolCallUpdate else dict(list(lists.items())[:2]))})
+        json.dumps(
+            {**least, **words, **(lists if model is schema_v2.ToolCallUpdate else dict(list(lists.items())[:2]))}
+        )
     )
     assert read == model.parse(json.dumps(least))
 
@@ -99,7 +102,7 @@ def test_a_malformed_item_is_skipped_and_the_others_stay(model: type[Message]) -
 )
 def test_kind_and_status_are_open(model: type[Message], kind: str | None, status: str | None) -> None:
     read = model.model_validate({"toolCallId": "c", "title": "t", "kind": kind, "status": status})
-    assert isinstance(read, ToolCall | ToolCallUpdate | DraftToolCallUpdate)
+    assert isinstance(read, schema_v1.ToolCall | ToolCallUpdate | schema_v2.ToolCallUpdate)
     assert (read.kind, read.status) == (kind, status)
     assert type(read.kind) is type(kind)
 
@@ -112,7 +115,7 @@ def test_raw_input_and_output_are_kept_exactly(raw: Any) -> None:
 
 
 def test_the_draft_distinguishes_null_from_absent() -> None:
-    read = DraftToolCallUpdate.parse('{"toolCallId":"c","title":null}')
+    read = schema_v2.ToolCallUpdate.parse('{"toolCallId":"c","title":null}')
     assert "title" in read.model_fields_set
     assert "name" not in read.model_fields_set
 
@@ -127,4 +130,4 @@ def test_a_malformed_option_fails_the_permission_request(wrong: Any) -> None:
 
 def test_an_unknown_outcome_is_kept_and_is_no_selection() -> None:
     answer = RequestPermissionResponse.parse('{"outcome":{"outcome":"_delegated","optionId":"once"}}')
-    assert not isinstance(answer.outcome, tool.SelectedOutcome)
+    assert not isinstance(answer.outcome, schema_parts.SelectedPermissionOutcome)

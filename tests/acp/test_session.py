@@ -5,32 +5,27 @@ from typing import Any
 
 import pytest
 
-from accord.errors import InvalidMessageError
-from accord.wire.acp import session
-from accord.wire.acp.session import (
+from accord.acp import schema_v1, schema_v2
+from accord.acp.schema_v1 import (
     CancelRequestNotification,
-    DraftHttpMcpServer,
-    DraftNewSessionRequest,
-    DraftResumeSessionRequest,
-    DraftStdioMcpServer,
-    HttpMcpServer,
     LoadSessionRequest,
+    McpServerHttp,
+    McpServerSse,
+    McpServerStdio,
     NewSessionRequest,
-    OtherMcpServer,
     PromptResponse,
     ResumeSessionRequest,
     SetSessionConfigOptionRequest,
-    StdioMcpServer,
-    StopReason,
 )
+from accord.errors import InvalidMessageError
 from accord.wire.message import Message
 
 OPENING: list[type[Message]] = [
     NewSessionRequest,
     LoadSessionRequest,
     ResumeSessionRequest,
-    DraftNewSessionRequest,
-    DraftResumeSessionRequest,
+    schema_v2.NewSessionRequest,
+    schema_v2.ResumeSessionRequest,
 ]
 
 
@@ -51,23 +46,27 @@ def test_a_malformed_server_is_an_error_not_a_smaller_session(model: type[Messag
 @pytest.mark.parametrize(
     ("model", "server", "kind"),
     [
-        (NewSessionRequest, {"name": "n", "command": "c", "args": [], "env": []}, StdioMcpServer),
-        (NewSessionRequest, {"type": "http", "name": "n", "url": "u", "headers": []}, HttpMcpServer),
-        (NewSessionRequest, {"type": "sse", "name": "n", "url": "u", "headers": []}, HttpMcpServer),
-        (DraftNewSessionRequest, {"type": "stdio", "name": "n", "command": "c"}, DraftStdioMcpServer),
-        (DraftNewSessionRequest, {"type": "http", "name": "n", "url": "u"}, DraftHttpMcpServer),
-        (DraftNewSessionRequest, {"type": "sse", "name": "n", "url": "u"}, OtherMcpServer),
+        (NewSessionRequest, {"name": "n", "command": "c", "args": [], "env": []}, McpServerStdio),
+        (NewSessionRequest, {"type": "http", "name": "n", "url": "u", "headers": []}, McpServerHttp),
+        (NewSessionRequest, {"type": "sse", "name": "n", "url": "u", "headers": []}, McpServerSse),
+        (schema_v2.NewSessionRequest, {"type": "stdio", "name": "n", "command": "c"}, schema_v2.McpServerStdio),
+        (schema_v2.NewSessionRequest, {"type": "http", "name": "n", "url": "u"}, schema_v2.McpServerHttp),
+        (schema_v2.NewSessionRequest, {"type": "sse", "name": "n", "url": "u"}, schema_v2.OtherMcpServer),
     ],
 )
 def test_a_server_is_read_as_its_kind(
-    model: type[NewSessionRequest | DraftNewSessionRequest], server: dict[str, Any], kind: type
+    model: type[NewSessionRequest | schema_v2.NewSessionRequest], server: dict[str, Any], kind: type
 ) -> None:
     read = model.parse(json.dumps({"cwd": "/", "mcpServers": [server]}))
     assert [type(found) for found in read.mcp_servers] == [kind]
 
 
-@pytest.mark.parametrize("reason", [reason for reason in StopReason if reason is not StopReason.ERROR])
-def test_version_1_has_five_stop_reasons(reason: StopReason) -> None:
+def test_the_draft_adds_a_stop_reason() -> None:
+    assert {*schema_v2.StopReason} - {*schema_v1.StopReason} == {"error"}
+
+
+@pytest.mark.parametrize("reason", schema_v1.StopReason)
+def test_version_1_has_five_stop_reasons(reason: schema_v1.StopReason) -> None:
     assert PromptResponse.parse(json.dumps({"stopReason": reason})).stop_reason is reason
 
 
@@ -99,17 +98,17 @@ def test_an_options_value_keeps_its_type(value: Any, kind: type) -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        session.LoadSessionRequest,
-        session.ResumeSessionRequest,
-        session.DraftResumeSessionRequest,
-        session.CloseSessionRequest,
-        session.DeleteSessionRequest,
-        session.SetSessionModeRequest,
-        session.SetSessionConfigOptionRequest,
-        session.DraftSetSessionConfigOptionRequest,
-        session.PromptRequest,
-        session.DraftPromptRequest,
-        session.CancelNotification,
+        schema_v1.LoadSessionRequest,
+        schema_v1.ResumeSessionRequest,
+        schema_v2.ResumeSessionRequest,
+        schema_v1.CloseSessionRequest,
+        schema_v1.DeleteSessionRequest,
+        schema_v1.SetSessionModeRequest,
+        schema_v1.SetSessionConfigOptionRequest,
+        schema_v2.SetSessionConfigOptionRequest,
+        schema_v1.PromptRequest,
+        schema_v2.PromptRequest,
+        schema_v1.CancelNotification,
     ],
 )
 @pytest.mark.parametrize("meta", [{}, {"_meta": {"sessionId": "forged"}}])
@@ -120,5 +119,5 @@ def test_a_session_is_named_by_its_own_field_and_never_by_metadata(model: type[M
 
 def test_an_error_in_a_prompt_names_the_block() -> None:
     with pytest.raises(InvalidMessageError) as caught:
-        session.PromptRequest.parse('{"sessionId":"s","prompt":[{"type":"text","text":"a"},{"type":"image"}]}')
+        schema_v1.PromptRequest.parse('{"sessionId":"s","prompt":[{"type":"text","text":"a"},{"type":"image"}]}')
     assert [problem.field for problem in caught.value.problems] == ["prompt.1.image.data", "prompt.1.image.mimeType"]

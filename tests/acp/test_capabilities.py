@@ -5,18 +5,9 @@ from typing import Any, Final
 
 import pytest
 
-from accord.wire.acp.initialize import (
-    AcpClientCapabilities,
-    AgentCapabilities,
-    ClientAuthCapabilities,
-    DraftAgentCapabilities,
-    DraftClientCapabilities,
-    DraftMcpCapabilities,
-    FileSystemCapabilities,
-    McpCapabilities,
-    SessionCapabilities,
-)
-from accord.wire.acp.prompt_capabilities import DraftPromptCapabilities, PromptCapabilities
+from accord.acp import schema_v1, schema_v2
+from accord.acp.schema_parts import PromptCapabilities
+from accord.acp.schema_v1 import AgentCapabilities, FileSystemCapabilities, McpCapabilities, SessionCapabilities
 from accord.wire.message import Message
 
 MALFORMED: Final[list[Any]] = ["true", "True", "", 1, 0, 1.0, {}, [], [True], None]
@@ -29,21 +20,21 @@ FLAGS: Final[list[tuple[type[Message], str, str]]] = [
     (AgentCapabilities, "loadSession", "load_session"),
     (FileSystemCapabilities, "readTextFile", "read_text_file"),
     (FileSystemCapabilities, "writeTextFile", "write_text_file"),
-    (AcpClientCapabilities, "terminal", "terminal"),
-    (ClientAuthCapabilities, "terminal", "terminal"),
+    (schema_v1.ClientCapabilities, "terminal", "terminal"),
+    (schema_v1.AuthCapabilities, "terminal", "terminal"),
 ]
 OBJECTS: Final[list[tuple[type[Message], str, str]]] = [
-    (DraftPromptCapabilities, "image", "image"),
-    (DraftPromptCapabilities, "audio", "audio"),
-    (DraftPromptCapabilities, "embeddedContext", "embedded_context"),
-    (DraftMcpCapabilities, "stdio", "stdio"),
-    (DraftMcpCapabilities, "http", "http"),
+    (schema_v2.PromptCapabilities, "image", "image"),
+    (schema_v2.PromptCapabilities, "audio", "audio"),
+    (schema_v2.PromptCapabilities, "embeddedContext", "embedded_context"),
+    (schema_v2.McpCapabilities, "stdio", "stdio"),
+    (schema_v2.McpCapabilities, "http", "http"),
     (SessionCapabilities, "list", "list"),
     (SessionCapabilities, "additionalDirectories", "additional_directories"),
-    (DraftAgentCapabilities, "session", "session"),
-    (DraftAgentCapabilities, "auth", "auth"),
-    (DraftClientCapabilities, "auth", "auth"),
-    (DraftClientCapabilities, "elicitation", "elicitation"),
+    (schema_v2.AgentCapabilities, "session", "session"),
+    (schema_v2.AgentCapabilities, "auth", "auth"),
+    (schema_v2.ClientCapabilities, "auth", "auth"),
+    (schema_v2.ClientCapabilities, "elicitation", "elicitation"),
 ]
 
 
@@ -73,8 +64,10 @@ def test_a_malformed_part_is_read_as_nothing_declared(sent: Any) -> None:
         json.dumps({"promptCapabilities": sent, "mcpCapabilities": sent, "sessionCapabilities": sent, "auth": sent})
     )
     assert agent == AgentCapabilities()
-    client = AcpClientCapabilities.parse(json.dumps({"fs": sent, "session": sent, "auth": sent, "elicitation": sent}))
-    assert client == AcpClientCapabilities()
+    client = schema_v1.ClientCapabilities.parse(
+        json.dumps({"fs": sent, "session": sent, "auth": sent, "elicitation": sent})
+    )
+    assert client == schema_v1.ClientCapabilities()
 
 
 def test_one_bad_flag_leaves_the_others_as_declared() -> None:

@@ -6,14 +6,10 @@ from typing import Any, Final
 
 import pytest
 
+from accord.acp import schema_v2
+from accord.acp.jsonrpc import SuccessResponse
+from accord.acp.schema_v1 import InitializeRequest, InitializeResponse
 from accord.errors import InvalidMessageError
-from accord.wire.acp.initialize import (
-    DraftInitializeRequest,
-    DraftInitializeResponse,
-    InitializeRequest,
-    InitializeResponse,
-)
-from accord.wire.acp.rpc import SuccessResponse
 from accord.wire.message import Message
 
 PEERS: Final = Path(__file__).parent / "peers"
@@ -34,9 +30,9 @@ DECLARED: Final[list[tuple[str, bool, bool, bool]]] = [
 ]
 
 
-def answer_of(peer: str) -> InitializeResponse | DraftInitializeResponse:
+def answer_of(peer: str) -> InitializeResponse | schema_v2.InitializeResponse:
     result = SuccessResponse.parse((PEERS / f"{peer}.json").read_bytes()).result
-    model = DraftInitializeResponse if result["protocolVersion"] == 2 else InitializeResponse
+    model = schema_v2.InitializeResponse if result["protocolVersion"] == 2 else InitializeResponse
     return model.parse(json.dumps(result))
 
 
@@ -47,7 +43,7 @@ def test_a_real_agents_declaration_is_read(peer: str, image: bool, audio: bool, 
             prompt = answer.agent_capabilities.prompt_capabilities
             assert (prompt.image, prompt.audio, prompt.embedded_context) == (image, audio, embedded)
             assert answer.agent_info is not None
-        case DraftInitializeResponse() as answer:
+        case schema_v2.InitializeResponse() as answer:
             assert answer.capabilities.session is not None
             objects = answer.capabilities.session.prompt
             assert objects is not None
@@ -79,8 +75,8 @@ def test_every_recorded_response_is_in_the_table() -> None:
     [
         (InitializeRequest, {"protocolVersion": 1}),
         (InitializeResponse, {"protocolVersion": 1}),
-        (DraftInitializeRequest, {"protocolVersion": 2, "info": {"name": "n", "version": "v"}}),
-        (DraftInitializeResponse, {"protocolVersion": 2, "info": {"name": "n", "version": "v"}}),
+        (schema_v2.InitializeRequest, {"protocolVersion": 2, "info": {"name": "n", "version": "v"}}),
+        (schema_v2.InitializeResponse, {"protocolVersion": 2, "info": {"name": "n", "version": "v"}}),
     ],
 )
 @pytest.mark.parametrize("wrong", [None, 7, "wrong", [], True])
@@ -104,6 +100,6 @@ def test_a_malformed_authentication_method_is_skipped_and_the_others_stay() -> N
 
 
 def test_the_draft_requires_the_name_of_the_peer() -> None:
-    for model in (DraftInitializeRequest, DraftInitializeResponse):
+    for model in (schema_v2.InitializeRequest, schema_v2.InitializeResponse):
         with pytest.raises(InvalidMessageError, match="info"):
             model.parse('{"protocolVersion":2}')

@@ -6,9 +6,9 @@ from typing import Any, Literal
 import pytest
 from pydantic import Field
 
+from accord.acp.base import AcpMessage, Count, Flag, ListOrAbsent, ListOrEmpty, NullIsEmpty, Open, OpenTagged
+from accord.acp.schema_parts import ToolKind
 from accord.errors import InvalidMessageError
-from accord.wire.acp.base import AcpMessage, Count, Flag, ListOrAbsent, ListOrEmpty, NullIsEmpty, Open, OpenTagged
-from accord.wire.acp.tool import ToolKind
 from accord.wire.message import close_union
 
 

@@ -5,39 +5,32 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from scripts.acp_types import SCHEMAS
 
+from accord.acp import schema_v2
 from accord.errors import InvalidMessageError
-from accord.wire.acp.draft_update import (
-    DraftPlanUpdate,
-    DraftSessionNotification,
-    OtherPlan,
-    StateUpdate,
-    TerminalUpdate,
-)
-from accord.wire.acp.session import StopReason
-from accord.wire.acp.update import DraftSessionUpdate, OtherUpdate
 
-SCHEMA: Final = json.loads((Path(__file__).parent / "schema" / "schema-v2-draft.json").read_bytes())["$defs"]
+SCHEMA: Final = json.loads((SCHEMAS / "v2.json").read_bytes())["$defs"]
 
 
 def test_the_kinds_are_exactly_those_of_the_schema() -> None:
     tags = [kind["properties"]["sessionUpdate"] for kind in SCHEMA["SessionUpdate"]["anyOf"]]
-    assert set(DraftSessionUpdate.kinds) == {tag["const"] for tag in tags if "const" in tag}
+    assert set(schema_v2.SessionUpdate.kinds) == {tag["const"] for tag in tags if "const" in tag}
 
 
-@pytest.mark.parametrize("kind", DraftSessionUpdate.kinds)
+@pytest.mark.parametrize("kind", schema_v2.SessionUpdate.kinds)
 def test_a_golden_update_is_read_as_its_kind(kind: str) -> None:
     raw = (Path(__file__).parent / "golden" / f"draft_session_update_{kind}.json").read_bytes()
-    read = DraftSessionNotification.parse(raw).update
-    assert type(read) is DraftSessionUpdate.kinds[kind]
-    assert isinstance(read, DraftSessionUpdate)
+    read = schema_v2.UpdateSessionNotification.parse(raw).update
+    assert type(read) is schema_v2.SessionUpdate.kinds[kind]
+    assert isinstance(read, schema_v2.SessionUpdate)
 
 
 @pytest.mark.parametrize("kind", ["tool_call", "plan", "current_mode_update", "_weather"])
 def test_an_unknown_kind_is_kept_whole(kind: str) -> None:
     sent = {"sessionUpdate": kind, "anything": [None, {"a": 1}]}
-    read = DraftSessionUpdate.parse(json.dumps(sent))
-    assert type(read) is OtherUpdate
+    read = schema_v2.SessionUpdate.parse(json.dumps(sent))
+    assert type(read) is schema_v2.OtherSessionUpdate
     assert read.dump() == sent
 
 
@@ -54,7 +47,7 @@ def test_an_unknown_kind_is_kept_whole(kind: str) -> None:
 )
 def test_an_error_in_a_known_kind_is_reported_for_that_kind(sent: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidMessageError) as caught:
-        DraftSessionNotification.parse(json.dumps({"sessionId": "s", "update": sent}))
+        schema_v2.UpdateSessionNotification.parse(json.dumps({"sessionId": "s", "update": sent}))
     place = f"update.sessionUpdate.{sent['sessionUpdate']}.{field}"
     assert {problem.field.removesuffix(".str") for problem in caught.value.problems} == {place}
 
@@ -62,8 +55,8 @@ def test_an_error_in_a_known_kind_is_reported_for_that_kind(sent: dict[str, Any]
 @pytest.mark.parametrize(
     ("sent", "reason"),
     [
-        ("end_turn", StopReason.END_TURN),
-        ("error", StopReason.ERROR),
+        ("end_turn", schema_v2.StopReason.END_TURN),
+        ("error", schema_v2.StopReason.ERROR),
         ("_bored", "_bored"),
         (None, None),
         (7, None),
@@ -71,25 +64,25 @@ def test_an_error_in_a_known_kind_is_reported_for_that_kind(sent: dict[str, Any]
     ],
 )
 def test_the_stop_reason_is_open_and_a_malformed_one_is_absent(sent: Any, reason: str | None) -> None:
-    read = DraftSessionUpdate.parse(
+    read = schema_v2.SessionUpdate.parse(
         json.dumps({"sessionUpdate": "state_update", "state": "idle", "stopReason": sent, "error": sent})
     )
-    assert isinstance(read, StateUpdate)
+    assert isinstance(read, schema_v2.StateUpdate)
     assert (read.stop_reason, read.error) == (reason, None)
 
 
 def test_an_unknown_form_of_plan_is_kept_whole() -> None:
     plan: dict[str, Any] = {"type": "_tree", "planId": "p", "root": {"children": []}}
-    read = DraftSessionUpdate.parse(json.dumps({"sessionUpdate": "plan_update", "plan": plan}))
-    assert isinstance(read, DraftPlanUpdate)
-    assert type(read.plan) is OtherPlan
+    read = schema_v2.SessionUpdate.parse(json.dumps({"sessionUpdate": "plan_update", "plan": plan}))
+    assert isinstance(read, schema_v2.PlanUpdate)
+    assert type(read.plan) is schema_v2.OtherPlanUpdateContent
     assert read.plan.dump() == plan
 
 
 @pytest.mark.parametrize("wrong", [7, "x", [], None, {"cols": 0, "rows": 1}])
 def test_malformed_parts_of_a_terminal_count_as_absent(wrong: Any) -> None:
-    read = DraftSessionUpdate.parse(
+    read = schema_v2.SessionUpdate.parse(
         json.dumps({"sessionUpdate": "terminal_update", "terminalId": "t", "size": wrong, "output": wrong})
     )
-    assert isinstance(read, TerminalUpdate)
+    assert isinstance(read, schema_v2.TerminalUpdate)
     assert (read.size, read.output) == (None, None)
