@@ -45,7 +45,7 @@ COPIES: dict[str, Callable[[ClientCapabilities], ClientCapabilities]] = {
     "deepcopy": copy.deepcopy,
     "pickle": lambda caps: pickle.loads(pickle.dumps(caps)),  # noqa: S301 - our own bytes
     "model_construct": lambda caps: ClientCapabilities.model_construct(**dict(caps)),
-    "trusted": lambda caps: ClientCapabilities.trusted(**dict(caps)),
+    "trusted": lambda caps: ClientCapabilities(**dict(caps)),
     "of a request": lambda caps: (
         AgentRequest.parse(AgentRequest(query="q", capabilities=caps).to_json()).capabilities or pytest.fail("lost")
     ),

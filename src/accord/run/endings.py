@@ -53,11 +53,11 @@ class RunEndings:
         messages = (
             []
             if run.rejection is not None
-            else [ChatMessage.trusted(role=Role.USER, content=run.request.payload.query, timestamp=now)]
+            else [ChatMessage(role=Role.USER, content=run.request.payload.query, timestamp=now)]
         )
         report, answer = await run.adaptation(last)
         if answer:
-            messages.append(ChatMessage.trusted(role=Role.ASSISTANT, content=answer, timestamp=now))
+            messages.append(ChatMessage(role=Role.ASSISTANT, content=answer, timestamp=now))
         state = StoredState.REFUSED if run.rejection is not None else STATE_BY_OUTCOME[outcome_of(run).status]
         ending = RunEnd(last, state, now, messages)
         content = partial(receipt_content, run, report, shape, now)

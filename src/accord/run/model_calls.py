@@ -211,12 +211,12 @@ class ModelCalls:
         if able:
             message = f"{message}; {' or '.join(able)} could: name it as the model"
         remedies = [
-            remedy.model_copy(update={"change": f"{remedy.change}, and {NAME_DESCRIBER}"})
+            replace(remedy, change=f"{remedy.change}, and {NAME_DESCRIBER}")
             if remedy.capability == Capability.IMAGE_INPUT and "emulation.preset" in remedy.change
             else remedy
             for remedy in refusal.remedies
         ]
-        details = refusal.model_copy(update={"remedies": remedies}).dump()
+        details = replace(refusal, remedies=remedies).dump()
         details |= {"field": fields[0] if fields else "model", "fields": fields, "able": able}
         return RefusedError(message, refusal.code, details)
 
@@ -428,7 +428,7 @@ class ModelCalls:
                 self._note(call, reply)
                 for piece in backend.read_pieces(held, streamed=reply.is_stream):
                     if isinstance(piece, EndPiece):  # the event with the usage may not be for the client
-                        run.feed(piece.model_copy(update={"usage": reply.summary.usage}))
+                        run.feed(msgspec.structs.replace(piece, usage=reply.summary.usage))
                     else:
                         run.feed(piece)
                 run.finish()

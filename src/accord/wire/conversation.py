@@ -16,7 +16,6 @@ from accord.wire.message import (
     UtcTime,
     WrittenAsText,
     close_union,
-    make_trusted,
 )
 
 
@@ -231,16 +230,3 @@ class Conversation(Message, frozen=True):
     messages: list[ConversationMessage] = Field(
         default_factory=list[ConversationMessage], description="The messages, the oldest first."
     )
-
-
-def text_part(text: str) -> TextPart:
-    """A part of text, made without validation: nearly every part of a model API's request is one.
-
-    It costs a third of `TextPart.trusted`.
-    """
-    return make_trusted(TextPart, {"type": "text", "cache_control": None, "text": text}, {"text"})
-
-
-def trusted_message(role: Role, content: list[MessagePart]) -> ConversationMessage:
-    """A message, made without validation; it costs a third of `ConversationMessage.trusted`."""
-    return make_trusted(ConversationMessage, {"role": role, "content": content, "metadata": None}, {"role", "content"})

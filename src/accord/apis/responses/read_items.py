@@ -23,11 +23,10 @@ from accord.wire.conversation import (
     MessagePart,
     ResourcePart,
     Role,
+    TextPart,
     ThinkingPart,
     ToolResultPart,
     ToolUsePart,
-    text_part,
-    trusted_message,
 )
 from accord.wire.work import ToolSpec
 
@@ -106,7 +105,7 @@ class ItemReader:
             self._role = None
             if role is Role.SYSTEM and parts and any(each.role is not Role.SYSTEM for each in self.messages):
                 self.used["input[].system"] = None
-            self.messages.append(trusted_message(role, parts))
+            self.messages.append(ConversationMessage(role=role, content=parts))
 
     def _reasoning(self, item: dict[str, Any], field: str) -> None:
         self.used["input[].reasoning"] = None
@@ -123,7 +122,7 @@ class ItemReader:
             self.used[f"input[].reasoning.{form}"] = None
         if signature or text:
             redacted = not text
-            self._open_reply().append(ThinkingPart.trusted(text=text, signature=signature or None, redacted=redacted))
+            self._open_reply().append(ThinkingPart(text=text, signature=signature or None, redacted=redacted))
 
     def _call(self, item: dict[str, Any], field: str, kind: str) -> None:
         self.used[f"input[].{kind}"] = None
@@ -136,7 +135,7 @@ class ItemReader:
         signature = read_signature(item.get("extra_content"))
         call_id = _text(item, "call_id", field)
         is_custom = kind != "function_call"
-        part = ToolUsePart.trusted(id=call_id, name=name, input=arguments, custom=is_custom, signature=signature)
+        part = ToolUsePart(id=call_id, name=name, input=arguments, custom=is_custom, signature=signature)
         self._group(Role.ASSISTANT).append(part)
         self._has_calls = True
 
@@ -148,7 +147,7 @@ class ItemReader:
             self.used["input[].function_call.media"] = None
         elif len(content) > 1:
             self.used["input[].function_call.texts"] = None
-        part = ToolResultPart.trusted(tool_use_id=_text(item, "call_id", field), content=content)
+        part = ToolResultPart(tool_use_id=_text(item, "call_id", field), content=content)
         self._group(Role.TOOL).append(part)
 
     def _settings(self, item: dict[str, Any], field: str, kind: str) -> None:
@@ -176,9 +175,10 @@ class ItemReader:
     def _group(self, role: Role) -> list[MessagePart]:
         """Return the parts of the last message if it is of this role and still open, else of a new one."""
         if self._role is not role:
-            self._role, self._parts = role, []
+            message = ConversationMessage(role=role, content=[])
+            self._role, self._parts = role, message.content
             self._has_text = self._has_calls = False
-            self.messages.append(trusted_message(role, self._parts))
+            self.messages.append(message)
         return self._parts
 
     def _note(self, members: dict[str, Any], listed: frozenset[str]) -> None:
@@ -187,7 +187,7 @@ class ItemReader:
 
     def _content(self, content: Any, field: str) -> list[MessagePart]:
         if isinstance(content, str):
-            return [text_part(content)]
+            return [TextPart(text=content)]
         parts: list[MessagePart] = []
         for place, part in enumerate(as_list(content or [], field, "text or a list of parts")):
             at = f"{field}[{place}]"
@@ -211,11 +211,11 @@ class ItemReader:
         match part.get("type"):
             case "input_text" | "output_text" | "text":
                 self._note(part, TEXT_MEMBERS)
-                return text_part(_text(part, "text", field))
+                return TextPart(text=_text(part, "text", field))
             case "refusal":
                 self.used["input[].refusal"] = None
                 self._note(part, REFUSAL_MEMBERS)
-                return text_part(_text(part, "refusal", field))
+                return TextPart(text=_text(part, "refusal", field))
             case "input_image":
                 return self._image(part, field)
             case "input_file":
@@ -241,9 +241,9 @@ class ItemReader:
             raise invalid_member(f"{field}.image_url", "a data URL or the address of an image")
         if url.startswith("data:"):
             media_type, data = read_data_url(url, f"{field}.image_url")
-            return ImagePart.trusted(media_type=media_type, data=data, detail=detail)
+            return ImagePart(media_type=media_type, data=data, detail=detail)
         self.used["input[].input_image.address"] = None
-        return ImagePart.trusted(media_type="", data="", uri=url, detail=detail)
+        return ImagePart(media_type="", data="", uri=url, detail=detail)
 
     def _file(self, part: dict[str, Any], field: str) -> MessagePart | None:
         self._note(part, FILE_MEMBERS)
@@ -253,7 +253,7 @@ class ItemReader:
                 if given := part.get(member):
                     self.used[row] = None
                     address, file_id = ("", given) if member == "file_id" else (given, None)
-                    return ResourcePart.trusted(uri=address, media_type=PDF, data="", file_id=file_id)
+                    return ResourcePart(uri=address, media_type=PDF, data="", file_id=file_id)
         if not isinstance(data, str):
             raise invalid_member(f"{field}.file_data", "a data URL")
         media_type = PDF if data.startswith(PDF_IN_BASE64) else UNTYPED
@@ -261,9 +261,9 @@ class ItemReader:
             media_type, data = read_data_url(data, f"{field}.file_data")
         if media_type.startswith(TEXT_TYPES) and (text := decoded_text(data)) is not None:
             self.used["input[].input_file.text"] = None
-            return ResourcePart.trusted(uri=name, media_type=media_type, text=text)
+            return ResourcePart(uri=name, media_type=media_type, text=text)
         self.used["input[].input_file" if media_type == PDF else "input[].input_file.other"] = None
-        return ResourcePart.trusted(uri=name, media_type=media_type, data=data)
+        return ResourcePart(uri=name, media_type=media_type, data=data)
 
 
 def _text(held: dict[str, Any], name: str, field: str) -> str:

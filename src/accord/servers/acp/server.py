@@ -251,7 +251,7 @@ class AcpServer:
             session.end_prompt()
         if stop is StopReason.ERROR and updates.error is not None:
             raise stream_rpc_error(updates.error)
-        return PromptResponse.trusted(stop_reason=stop)
+        return PromptResponse.model_construct(stop_reason=stop)
 
     async def _draft_prompt(self, raw: bytes) -> Any:
         params = read_prompt(raw)
@@ -278,11 +278,11 @@ class AcpServer:
         """Begin the turn of a prompt; raises the error of one that is refused. What is refused is not decided here."""
         handshake = self._handshake
         prompt = parse_prompt(params.prompt, handshake.version if handshake else STABLE)
-        payload = AgentRequest.trusted(
+        payload = AgentRequest(
             query=prompt.query, content=prompt.content or None, capabilities=handshake and handshake.capabilities
         )
-        context = SessionContext.trusted(session_id=session.id, user=self._user)
-        request = ServiceRequest.trusted(request_id=request_id, context=context, payload=payload)
+        context = SessionContext(session_id=session.id, user=self._user)
+        request = ServiceRequest(request_id=request_id, context=context, payload=payload)
         turn = await self._sessions.begin(request, sent=prompt.sent, keep_prompt=True, permits=permissions)
         if session.prompt is not None:
             session.prompt.set_turn(turn)
