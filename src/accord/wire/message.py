@@ -24,6 +24,7 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
+    model_serializer,
 )
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
@@ -157,6 +158,10 @@ def _refuse_conversions(node: Any) -> None:
                 _refuse_conversions(inner)
 
 
+WIRE_FORM: Final = "wire form"
+"""The context in which messages are serialised to be sent."""
+
+
 class Message(DeferredBuild, BaseModel, frozen=True):
     """A frozen message that ignores unknown members."""
 
@@ -173,13 +178,13 @@ class Message(DeferredBuild, BaseModel, frozen=True):
     def to_json(self) -> str:
         """Serialise the message as JSON text, without absent optional fields."""
         try:
-            return self.__pydantic_serializer__.to_json(self, exclude_none=True).decode()
+            return self.__pydantic_serializer__.to_json(self, exclude_none=True, context=WIRE_FORM).decode()
         except PydanticSerializationError as error:
             raise NotSerialisableError(f"A {type(self).__name__} holds a value that is not JSON: {error}") from None
 
     def dump(self) -> dict[str, Any]:
         """Convert the message to plain JSON values, without absent optional fields."""
-        return self.__pydantic_serializer__.to_python(self, mode="json", exclude_none=True)
+        return self.__pydantic_serializer__.to_python(self, mode="json", exclude_none=True, context=WIRE_FORM)
 
 
 class Value(StrictTypes):
@@ -197,57 +202,35 @@ class Value(StrictTypes):
 
     def to_json(self) -> str:
         """Serialise the value as JSON text, without absent optional fields."""
-        return _adapter(type(self)).dump_json(self, exclude_none=True).decode()
+        return _adapter(type(self)).dump_json(self, exclude_none=True, context=WIRE_FORM).decode()
 
     def dump(self) -> dict[str, Any]:
         """Convert the value to plain JSON values, without absent optional fields."""
-        return _adapter(type(self)).dump_python(self, mode="json", exclude_none=True)
+        return _adapter(type(self)).dump_python(self, mode="json", exclude_none=True, context=WIRE_FORM)
 
 
 _adapter: Final = cache(TypeAdapter[Any])
 
 
-# Absent members stay absent and given ones stay given when a message is written again, also if both mean the same.
+class SparseMessage(Message, frozen=True):
+    """A message whose wire form, `to_json` and `dump`, leaves out the members in `sparse` that were not set.
 
-
-class AbsentList(list[Any]):
-    """The value of an absent list: it reads as an empty one, and is not written."""
-
-
-class AbsentDict(dict[str, Any]):
-    """The value of an absent object: it reads as an empty one, and is not written."""
-
-
-def is_absent(value: object) -> bool:
-    """Whether this is the value of an absent member. What was added to it since is written."""
-    return type(value) in (AbsentList, AbsentDict) and not value
-
-
-class KeepsAbsent:
-    """Leaves an absent list or object absent when its message is made again from its fields in Python."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        given = handler(source)
-        either = core_schema.no_info_wrap_validator_function(
-            lambda value, read: value if is_absent(value) else read(value), given
-        )
-        return core_schema.json_or_python_schema(json_schema=given, python_schema=either)
-
-
-def drop_unset(
-    message: Message, handler: SerializerFunctionWrapHandler, info: SerializationInfo, *names: str
-) -> dict[str, Any]:
-    """Serialise a message without these fields where they have their default because they were absent.
-
-    For flags and words, which cannot carry a mark as an `AbsentList` does. pydantic's `exclude_unset` costs a third
-    more for every message, and also leaves out lists that were filled after the message was made.
+    `model_dump` has every member; `model_fields_set` says which were set.
     """
-    fields: dict[str, Any] = handler(message)
-    if info.exclude_none:
-        for name in names:
-            if name not in message.__pydantic_fields_set__:
-                fields.pop(name, None)
-    return fields
+
+    sparse: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _serialise(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo):
+        fields: dict[str, Any] = handler(self)
+        if info.context is WIRE_FORM:
+            for name in self.sparse:
+                # What was added to a list or an object since is written.
+                if name not in self.model_fields_set and not (
+                    isinstance(fields.get(name), list | dict) and fields[name]
+                ):
+                    fields.pop(name, None)
+        return fields
 
 
 class WrittenAsText:

@@ -121,8 +121,8 @@ class ItemReader:
             form = "text" if item.get("content") else "summary" if text else "reference"
             self.used[f"input[].reasoning.{form}"] = None
         if signature or text:
-            redacted = not text
-            self._open_reply().append(ThinkingPart(text=text, signature=signature or None, redacted=redacted))
+            redacted: dict[str, Any] = {} if text else {"redacted": True}
+            self._open_reply().append(ThinkingPart(text=text, signature=signature or None, **redacted))
 
     def _call(self, item: dict[str, Any], field: str, kind: str) -> None:
         self.used[f"input[].{kind}"] = None
@@ -134,8 +134,8 @@ class ItemReader:
         name = joined_name(item.get("namespace"), _text(item, "name", field))
         signature = read_signature(item.get("extra_content"))
         call_id = _text(item, "call_id", field)
-        is_custom = kind != "function_call"
-        part = ToolUsePart(id=call_id, name=name, input=arguments, custom=is_custom, signature=signature)
+        custom: dict[str, Any] = {} if kind == "function_call" else {"custom": True}
+        part = ToolUsePart(id=call_id, name=name, input=arguments, signature=signature, **custom)
         self._group(Role.ASSISTANT).append(part)
         self._has_calls = True
 

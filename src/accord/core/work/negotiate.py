@@ -71,7 +71,7 @@ def negotiate(
         (manifest.root, requirements.required),
         lambda: compare(manifest, requirements.required),
     )
-    return cached.model_copy(update={name: value.copy() for name, value in vars(cached).items()})
+    return NegotiationResult.model_validate({name: getattr(cached, name) for name in cached.model_fields_set})
 
 
 def generate_report(result: NegotiationResult | Mapping[str, Any]) -> CompatibilityReport:
@@ -106,9 +106,8 @@ def compare(manifest: CapabilityManifest, required: Iterable[CapabilityRequireme
         else:
             emulatable.append(name)
             strategies[name] = f"restricted: {level.reason}"
-    return NegotiationResult(
-        native=native, emulatable=emulatable, unsupported=unsupported, reasons=reasons, strategies=strategies
-    )
+    additions = {name: value for name, value in (("reasons", reasons), ("strategies", strategies)) if value}
+    return NegotiationResult(native=native, emulatable=emulatable, unsupported=unsupported, **additions)
 
 
 def _report(result: NegotiationResult) -> CompatibilityReport:
