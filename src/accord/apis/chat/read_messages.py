@@ -25,7 +25,9 @@ from accord.wire.conversation import (
     ThinkingPart,
     ToolResultPart,
     ToolUsePart,
+    text_message,
 )
+from accord.wire.message import only_json
 
 Body = dict[str, Any]
 
@@ -81,15 +83,23 @@ class ChatMessageParser:
         given = as_list(value, "messages")
         if not given:
             raise invalid_field("messages", "a list of at least one message", None)
-        return Conversation(messages=[self._message(index, each) for index, each in enumerate(given)])
+        return Conversation.model_validate({"messages": [self._message(*each) for each in enumerate(given)]})
 
-    def _message(self, index: int, value: Any) -> ConversationMessage:
+    def _message(self, index: int, value: Any) -> ConversationMessage | Body:
         self._index = index
         message = as_object(value, f"messages[{index}]")
         role = message.get("role")
         if not isinstance(role, str) or role not in ROLES:
             raise invalid_field(self._at("role"), f"one of {', '.join(ROLES)}", role)
         self._role = role
+        if (
+            len(message) == 2
+            and role in ("user", "assistant")
+            and (text := message.get("content"))
+            and isinstance(text, str)
+        ):
+            self._has_begun = True
+            return text_message(ROLES[role], text)
         if len(message) > 2 or "content" not in message:  # most have a role and content only
             self._report_members(message, role)
         parts: list[MessagePart]
@@ -263,8 +273,8 @@ class ChatMessageParser:
         name = as_name(function.get("name"), self._at(f"{place}.name"))
         text = as_text(function.get("arguments") or "", self._at(f"{place}.arguments"))
         try:
-            arguments: Any = _decode(text) if text.strip() else {}
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            arguments: Any = only_json(_decode(text)) if text.strip() else {}
+        except (ValueError, RecursionError):
             # A model's broken call, which agents send back with an error as its result: kept as an object with a text.
             self._fields["messages[].tool_calls[].function.arguments"] = None
             arguments = {"arguments": text}

@@ -19,6 +19,7 @@ from accord.wire.conversation import (
     ThinkingPart,
     ToolResultPart,
     ToolUsePart,
+    text_message,
 )
 
 Json = dict[str, Any]
@@ -52,11 +53,12 @@ class MessagesFieldError(Exception):
 class MessagesContentReader:
     """Reads messages and the system prompt; adds the rows that they use to `fields`."""
 
-    __slots__ = ("_fields", "messages", "system")
+    __slots__ = ("_fields", "_has_begun", "messages", "system")
 
     def __init__(self, fields: dict[str, None]) -> None:
         self._fields: Final = fields
-        self.messages: Final[list[ConversationMessage]] = []
+        self.messages: Final[list[ConversationMessage | Json]] = []
+        self._has_begun = False
         self.system: Final[list[MessagePart]] = []
 
     def read_system(self, value: Any) -> None:
@@ -80,10 +82,14 @@ class MessagesContentReader:
             raise MessagesFieldError("role", "one of user, assistant and system")
         self._check_members(message, MESSAGE_MEMBERS)
         content = message.get("content")
+        self._has_begun |= role is not Role.SYSTEM
+        if isinstance(content, str) and role is not Role.SYSTEM:
+            self.messages.append(text_message(role, content))
+            return
         parts: list[MessagePart] = []
         if content is not None or role is not Role.SYSTEM:  # a system message may only set an effort
             self._read_content("content", content, BLOCKS_OF[role], parts)
-        if role is Role.SYSTEM and parts and any(each.role is not Role.SYSTEM for each in self.messages):
+        if role is Role.SYSTEM and parts and self._has_begun:
             self._fields["messages[].system"] = None
         if role is Role.ASSISTANT and any(map(_is_medium, parts)):
             self._fields["messages[].content[].media"] = None

@@ -110,7 +110,7 @@ class _MessagesRequestReader:
         if self._reasoning.get("enabled") is False and "effort" in self._reasoning:
             self.fields["output_config.effort.alone"] = None
         return WorkOrder(
-            conversation=Conversation(messages=messages),
+            conversation=Conversation.model_validate({"messages": messages}),
             tools=self._tools,
             tool_choice=self._checked_choice(),
             parallel_tool_calls=self._parallel,

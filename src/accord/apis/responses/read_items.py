@@ -28,6 +28,7 @@ from accord.wire.conversation import (
     ToolResultPart,
     ToolUsePart,
 )
+from accord.wire.message import only_json
 from accord.wire.work import ToolSpec
 
 ROLES: Final[Mapping[str, Role]] = MappingProxyType(
@@ -93,7 +94,7 @@ class ItemReader:
                 self.used["input[].item_reference" if kind == "item_reference" else "input[].other"] = None
 
     def _message(self, item: dict[str, Any], field: str) -> None:
-        role = ROLES.get(cast("Any", item.get("role")))
+        role = ROLES.get(name) if isinstance(name := item.get("role"), str) else None
         if role is None:
             raise invalid_member(f"{field}.role", "user, assistant, system or developer")
         self._note(item, MESSAGE_MEMBERS)
@@ -252,7 +253,8 @@ class ItemReader:
             for member, row in FILES_ELSEWHERE:
                 if given := part.get(member):
                     self.used[row] = None
-                    address, file_id = ("", given) if member == "file_id" else (given, None)
+                    place = as_text(given, f"{field}.{member}")
+                    address, file_id = ("", place) if member == "file_id" else (place, None)
                     return ResourcePart(uri=address, media_type=PDF, data="", file_id=file_id)
         if not isinstance(data, str):
             raise invalid_member(f"{field}.file_data", "a data URL")
@@ -275,6 +277,6 @@ def _read_arguments(text: str) -> Any:
     if not text.strip():
         return {}
     try:
-        return _decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return only_json(_decode(text))
+    except (ValueError, RecursionError):
         return text
