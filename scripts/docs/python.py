@@ -11,7 +11,7 @@ from scripts.docs.messages import definitions_of_messages
 from scripts.docs.source import AnyFunction, call_text, module_body, parameters_of
 
 import accord
-from accord.wire.message import Message
+from accord.wire.message import Message, Value
 
 INTRODUCTION: Final = """
 Every name of `accord.__all__`. What is not here, and what begins with `_`, may change at any time. Names are imported
@@ -44,7 +44,7 @@ def page() -> str:
         if isinstance(public, type) and issubclass(public, Enum):
             values = ", ".join(code(each.value) for each in public)
             tables["Enumerations"].append([code(name), first_paragraph(public.__doc__), values])
-        elif isinstance(public, type) and issubclass(public, BaseModel):
+        elif isinstance(public, type) and issubclass(public, BaseModel | Value):
             tables["Messages"].append([code(name), first_paragraph(public.__doc__), _fields_of(name)])
         else:
             groups[GROUPS[public.__module__]].append(name)

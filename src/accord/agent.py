@@ -13,7 +13,7 @@ no server and no store.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, isroutine, signature, unwrap
 from typing import Any, Final, Protocol, TypeVar, cast
@@ -78,7 +78,7 @@ _Kind = PresentationEventType
 
 Yielded = str | PresentationEvent | StreamPacket
 AgentFunction = Callable[["Turn"], AsyncIterator[Yielded]]
-MessageT = TypeVar("MessageT", bound=Message)
+MessageT = TypeVar("MessageT", bound=Message | ToolSpec)
 
 A_BLOCK: Final = '{"type": "text", "text": "…"}'
 A_TOOL: Final = '{"name": "add", "description": "Add two numbers", "input_schema": {"type": "object"}}'
@@ -120,7 +120,7 @@ class AskBackend(Protocol):
 Permissions = Callable[[PermissionRequest], Awaitable[Permission]]
 """Requests a permission from the user and returns the answer."""
 
-CANNOT_ASK: Final = Permission.trusted(status=PermissionStatus.NO_CLIENT, why="This client cannot be asked")
+CANNOT_ASK: Final = Permission(status=PermissionStatus.NO_CLIENT, why="This client cannot be asked")
 
 
 async def deny_permission(_: PermissionRequest) -> Permission:
@@ -423,8 +423,11 @@ def _as_message(kind: type[MessageT], given: MessageT | Mapping[str, Any], argum
     if made is given:
         return made
     # Messages ignore unknown keys, as the protocol requires; here an unknown key is a mistake of the author.
-    fields = type(made).model_fields.items()
-    known = list(dict.fromkeys(spelled for name, field in fields for spelled in (name, field.alias or name)))
+    if isinstance(made, ToolSpec):
+        known = [each.name for each in fields(made)]
+    else:
+        members = type(made).model_fields.items()
+        known = list(dict.fromkeys(spelled for name, each in members for spelled in (name, each.alias or name)))
     for key in cast("Mapping[str, Any]", given):
         if key not in known:
             raise UsageError(f"{kind.__name__}: {unknown_name('key', key, known)}")

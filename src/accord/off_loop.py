@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar, cast
 
+from accord.wire.message import Value
 from accord.wire.work import WorkOrder
 
 ResultT = TypeVar("ResultT")
@@ -45,5 +46,7 @@ def size_of(value: Any) -> int:
             left += cast("list[Any]", each)
         elif members := getattr(each, "__dict__", None):
             left += members.values()
+        elif isinstance(each, Value):
+            left += [getattr(each, name) for name in each.__slots__]
         size += 1
     return size

@@ -71,7 +71,7 @@ def joined(pieces: Sequence[AnyPiece]) -> list[AnyPiece]:
             ):
                 found[-1] = ThinkingPiece(text=last.text + piece.text, signature=piece.signature)
             case EndPiece():
-                found.append(piece.model_copy(update={"parts": sorted(piece.parts)}))
+                found.append(msgspec.structs.replace(piece, parts=sorted(piece.parts)))
             case _:
                 found.append(piece)
     return found
@@ -182,16 +182,16 @@ def with_parts(end: EndPiece, body: Json) -> EndPiece:
     """The end with the parts that are in the body of the whole answer."""
     parts: dict[str, None] = {}
     FINDER.find(body, parts)
-    return end.model_copy(update={"parts": sorted(parts)})
+    return msgspec.structs.replace(end, parts=sorted(parts))
 
 
 @settings(max_examples=examples(150))
 @given(answers(), ENDS, st.integers(1, 99))
 def test_what_is_written_is_read_again_whole_and_streamed(pieces: list[AnyPiece], end: EndPiece, size: int):
     if ends_in_an_empty_call(pieces):
-        end = end.model_copy(update={"reason": "tool_use"})
+        end = msgspec.structs.replace(end, reason="tool_use")
     elif end.reason == "tool_use" and not any(isinstance(piece, ToolCallPiece) for piece in pieces):
-        end = end.model_copy(update={"reason": "end_turn"})
+        end = msgspec.structs.replace(end, reason="end_turn")
     body = whole([*pieces, end])
     expected = [*joined(pieces), with_parts(end, body)]
     assert joined(read_whole(body)) == expected

@@ -124,4 +124,4 @@ def test_a_script_may_hold_any_piece_and_its_own_end():
         TextPiece(text="a"),
         end,
     ]
-    assert within(lambda: answer(ScriptedBackend("a", [])))[-1].type == "end"
+    assert isinstance(within(lambda: answer(ScriptedBackend("a", [])))[-1], EndPiece)

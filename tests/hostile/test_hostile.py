@@ -107,7 +107,7 @@ async def make_token(store: SqliteStore, user: str, *, budget_usd: float | None 
             user=user,
             digest=token_digest(token),
             created_at=datetime.now(UTC),
-            rules=None if budget_usd is None else KeyRules.trusted(budget_usd=budget_usd),
+            rules=None if budget_usd is None else KeyRules(budget_usd=budget_usd),
         )
     )
     return token

@@ -16,6 +16,6 @@ def test_a_record_is_written_and_read_back():
         effects=[Effect(capability="stop_sequences", kind=EffectKind.TEXT_AFTER_STOP, count=9)],
     )
     effect = Effect(capability="image_input", kind=EffectKind.IMAGE_SHOWN, by="seer", usage={"input": 9})
-    assert Effect.parse(effect.to_json()) == effect
-    assert EmulationRecord.parse(record.to_json()) == record
+    assert Effect.model_validate(effect.dump()) == effect
+    assert EmulationRecord.model_validate(record.dump()) == record
     assert record.dump()["effects"] == [{"capability": "stop_sequences", "kind": "text_after_stop", "count": 9}]

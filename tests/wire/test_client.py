@@ -30,27 +30,38 @@ def test_decision_7_no_declaration_differs_from_an_empty_one():
     assert ClientCapabilities(supported_events=[]) == NOTHING
 
 
+def test_pydantics_own_dump_has_every_field():
+    assert (
+        SILENT.model_dump()
+        == NOTHING.model_dump()
+        == {
+            "supported_events": [],
+            "prefers_markdown": True,
+            **dict.fromkeys(("image_resolution", "text_profile", "speech_format", "min_fidelity")),
+        }
+    )
+    dumped = AgentRequest(query="q", requirements={}).model_dump()
+    assert (dumped["files"], dumped["meta"], dumped["requirements"]) == ([], {}, {"required": [], "preferred": []})
+    assert (SILENT.model_fields_set, NOTHING.model_fields_set) == (set(), {"supported_events"})
+
+
 COPIES: dict[str, Callable[[ClientCapabilities], ClientCapabilities]] = {
-    "model_dump": lambda caps: ClientCapabilities(**caps.model_dump()),
-    "model_dump json": lambda caps: ClientCapabilities.model_validate(caps.model_dump(mode="json")),
-    "model_dump_json": lambda caps: ClientCapabilities.model_validate_json(caps.model_dump_json()),
+    "model_dump": lambda caps: ClientCapabilities(**caps.model_dump(exclude_unset=True)),
+    "model_dump json": lambda caps: ClientCapabilities.model_validate(caps.model_dump(mode="json", exclude_unset=True)),
+    "model_dump_json": lambda caps: ClientCapabilities.model_validate_json(caps.model_dump_json(exclude_unset=True)),
     "to_json": lambda caps: ClientCapabilities.parse(caps.to_json()),
     "dump": lambda caps: ClientCapabilities.model_validate(caps.dump()),
-    "dict": lambda caps: ClientCapabilities(**dict(caps)),
-    "vars": lambda caps: ClientCapabilities.model_validate(vars(caps)),
     "model_validate": ClientCapabilities.model_validate,
     "model_copy": lambda caps: caps.model_copy(),
     "deep model_copy": lambda caps: caps.model_copy(deep=True),
     "copy": copy.copy,
     "deepcopy": copy.deepcopy,
     "pickle": lambda caps: pickle.loads(pickle.dumps(caps)),  # noqa: S301 - our own bytes
-    "model_construct": lambda caps: ClientCapabilities.model_construct(**dict(caps)),
-    "trusted": lambda caps: ClientCapabilities.trusted(**dict(caps)),
     "of a request": lambda caps: (
         AgentRequest.parse(AgentRequest(query="q", capabilities=caps).to_json()).capabilities or pytest.fail("lost")
     ),
     "of a request's dict": lambda caps: (
-        AgentRequest(**AgentRequest(query="q", capabilities=caps).model_dump()).capabilities or pytest.fail("lost")
+        AgentRequest(**AgentRequest(query="q", capabilities=caps).dump()).capabilities or pytest.fail("lost")
     ),
 }
 
@@ -71,7 +82,7 @@ def test_decision_7_every_copy_keeps_the_difference(
 def test_decision_7_the_report_says_what_was_declared():
     assert ClientAdapter(SILENT).report.assumed == ["standard_events"]
     assert ClientAdapter(NOTHING).report.assumed == []
-    assert ClientAdapter(SILENT.model_dump()).report == ClientAdapter(SILENT).report
+    assert ClientAdapter(SILENT.dump()).report == ClientAdapter(SILENT).report
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from accord.acp.schema_v1 import PromptResponse, StopReason
 from accord.errors import InvalidMessageError, NotSerialisableError
-from accord.wire.conversation import ResourcePart
-from accord.wire.emulation import EmulationRecord
 from accord.wire.event import PresentationEvent
-from accord.wire.manifest import NegotiationResult
-from accord.wire.message import MAX_FIELD_CHARS, MAX_PROBLEMS, Message
+from accord.wire.message import MAX_FIELD_CHARS, MAX_PROBLEMS
 from accord.wire.packet import DeltaPacket, EventPacket, StreamPacket
 from accord.wire.request import AgentRequest, ServiceRequest
-from accord.wire.work import ToolSpec, WorkOrder
 
 SENTENCES = [
     (
@@ -121,35 +116,3 @@ def test_what_can_be_read_can_be_written(depth: int):
         nested = {"a": nested}
     packet = StreamPacket.parse(json.dumps({"op": "event", "p": nested}))
     assert StreamPacket.parse(packet.to_json()) == packet
-
-
-TRUSTED: list[tuple[type[Message], dict[str, Any]]] = [
-    (WorkOrder, {}),
-    (WorkOrder, {"stream": True, "tools": [ToolSpec(name="now")]}),
-    (ResourcePart, {"text": "t", "uri": "u"}),
-    (NegotiationResult, {"native": ["streaming"]}),
-    (EmulationRecord, {}),
-    (PromptResponse, {"stop_reason": StopReason.END_TURN}),
-]
-
-
-@pytest.mark.parametrize(("model", "fields"), TRUSTED)
-def test_a_trusted_message_equals_the_validated_one(model: type[Message], fields: dict[str, Any]):
-    trusted = model.trusted(**fields)
-    assert trusted == model(**fields)
-    assert trusted.to_json() == model(**fields).to_json()
-    assert trusted.model_fields_set == set(fields)
-    assert trusted.model_copy() == trusted
-
-
-def test_trusted_messages_share_no_list():
-    WorkOrder.trusted().tools.append(ToolSpec(name="now"))
-    assert WorkOrder.trusted().tools == []
-
-
-@pytest.mark.parametrize("fields", [{}, {"uri": "u", "url": "u"}])
-def test_even_a_trusted_message_has_just_its_fields(fields: dict[str, Any]):
-    with pytest.raises(
-        TypeError, match="A ResourcePart has the fields type, cache_control, uri, media_type, text, data, file_id, not"
-    ):
-        ResourcePart.trusted(**fields)

@@ -48,5 +48,5 @@ def client_tools(request: ModelRequest) -> list[ToolSpec]:
         tool_type = str(tool.get("type"))
         schema = next((schema for prefix, schema in schemas.items() if tool_type.startswith(prefix)), None)
         if schema is not None:
-            tools.append(ToolSpec.trusted(name=str(tool.get("name") or tool_type), input_schema=dict(schema)))
+            tools.append(ToolSpec(name=str(tool.get("name") or tool_type), input_schema=dict(schema)))
     return tools

@@ -198,7 +198,7 @@ class SealedReceipt(NamedTuple):
 def seal(body: ReceiptBody) -> Receipt:
     """Make the receipt with this content. The same content always has the same hash."""
     fields = {name: getattr(body, name) for name in ReceiptBody.model_fields}
-    return Receipt.trusted(**fields, hash=seal_members(body.hashed()).hash)
+    return Receipt(**fields, hash=seal_members(body.hashed()).hash)
 
 
 def seal_members(members: dict[str, Any], sign: Sign | None = None) -> SealedReceipt:

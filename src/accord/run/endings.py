@@ -46,11 +46,11 @@ class RunEndings:
         messages = (
             []
             if run.rejection is not None
-            else [ChatMessage.trusted(role=Role.USER, content=run.request.payload.query, timestamp=now)]
+            else [ChatMessage(role=Role.USER, content=run.request.payload.query, timestamp=now)]
         )
         report, answer = await run.adaptation(last)
         if answer:
-            messages.append(ChatMessage.trusted(role=Role.ASSISTANT, content=answer, timestamp=now))
+            messages.append(ChatMessage(role=Role.ASSISTANT, content=answer, timestamp=now))
         ended = ended_turn(run, report, shape, now)
         state = StoredState.REFUSED if run.rejection is not None else STATE_BY_OUTCOME[ended.outcome.status]
         run.receipt = await self._seal_and_end(RunEnd(last, state, now, messages), ended, previous)

@@ -190,12 +190,12 @@ class ModelCalls:
         if able:
             message = f"{message}; {' or '.join(able)} could: name it as the model"
         remedies = [
-            remedy.model_copy(update={"change": f"{remedy.change}, and {NAME_DESCRIBER}"})
+            replace(remedy, change=f"{remedy.change}, and {NAME_DESCRIBER}")
             if remedy.capability == Capability.IMAGE_INPUT and "emulation.preset" in remedy.change
             else remedy
             for remedy in refusal.remedies
         ]
-        details = refusal.model_copy(update={"remedies": remedies}).dump()
+        details = replace(refusal, remedies=remedies).dump()
         details |= {"field": fields[0] if fields else "model", "fields": fields, "able": able}
         return RefusedError(message, refusal.code, details)
 
@@ -353,7 +353,7 @@ class ModelCalls:
             for piece in backend.read_pieces(held, streamed=streams):
                 # The event with the usage may not be for the client.
                 is_end = isinstance(piece, EndPiece)
-                yield piece.model_copy(update={"usage": reply.summary.usage}) if is_end else piece
+                yield msgspec.structs.replace(piece, usage=reply.summary.usage) if is_end else piece
 
         def send(to_send: WorkOrder) -> BackendReading:
             size = AnswerSize(name, dispatcher.size_limits)

@@ -12,7 +12,7 @@ from accord.ports import Clock, PermissionChannel
 from accord.run.limits import RunTimer
 from accord.wire.agent_work import Permission, PermissionRecord, PermissionRequest, PermissionStatus
 
-ENDED: Final = Permission.trusted(status=PermissionStatus.CANCELLED, why="It was given up before there was an answer")
+ENDED: Final = Permission(status=PermissionStatus.CANCELLED, why="It was given up before there was an answer")
 
 
 class _OpenRequest:
@@ -65,7 +65,7 @@ class Permissions:
     def records(self) -> Sequence[PermissionRecord]:
         """Each request with its answer, for the receipt."""
         return [
-            PermissionRecord.trusted(
+            PermissionRecord(
                 title=request.question.title,
                 options=request.question.options,
                 status=request.answer.status,

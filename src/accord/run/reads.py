@@ -70,7 +70,7 @@ class SessionReads:
         metrics = response_metrics(receipt)
         if view is not None:
             metrics["adaptation"] = view.adapter.report_json()["totals"]
-        return ServiceResponse.trusted(
+        return ServiceResponse.model_construct(
             request_id=request_id,
             created_at=datetime.fromisoformat(receipt["created_at"]),
             output=collected.output,

@@ -310,7 +310,7 @@ def work_content(record: WorkRecord, dispatcher: Dispatcher, *, is_call: bool = 
     # The same needs give the very same plan object, so its part of the receipt is encoded once.
     decision = _DECISIONS.get_or_compute((outcome,), (), lambda: _decision_content(outcome))
     if not isinstance(outcome, Plan):
-        members = Work.trusted(fallbacks=fallbacks, dispositions=record.dispositions or None).dump()
+        members = Work(fallbacks=fallbacks, dispositions=record.dispositions or None).dump()
         return ReceiptContent(members | decision.members, members | decision.encoded)
     # By hand: dumping a `Work` costs several times as much. What is missing here is in the decision.
     members: dict[str, Any] = {"fallbacks": [each.dump() for each in fallbacks]}
@@ -364,7 +364,7 @@ def _fallback(backend: str, error: AccordError) -> Fallback:
 
 
 def _decision_content(outcome: Plan | Refusal) -> ReceiptContent:
-    work = Work.trusted(needs=outcome.needs, candidates=record_candidates(outcome))
+    work = Work(needs=outcome.needs, candidates=record_candidates(outcome))
     if isinstance(outcome, Plan):
         work = work.model_copy(update={"policy": outcome.policy, "negotiation": outcome.offer.negotiation})
     members = work.dump()
@@ -383,7 +383,7 @@ def _backend_content(record: WorkRecord, dispatcher: Dispatcher, only: frozenset
 
     def describe() -> ReceiptContent:
         shown = {name: level for name, level in manifest.items() if only is None or name in only}
-        party = BackendParty.trusted(
+        party = BackendParty(
             name=backend.name,
             model=model,
             manifest=CapabilityManifest.model_construct(root=shown),

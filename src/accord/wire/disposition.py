@@ -1,12 +1,13 @@
 """What became of a field of a model API's request: names that the table, the labels and the receipts share."""
 
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from accord.wire.capability import CapabilityName
-from accord.wire.message import Message, UtcTime
+from accord.wire.message import Message, UtcTime, Value
 
 
 class Api(StrEnum):
@@ -49,15 +50,16 @@ class FieldPolicy(StrEnum):
     STRICT = "strict"
 
 
-class FieldRecord(Message, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldRecord(Value):
     """A field of a request that was not native at the backend that answered, or that Accord had to choose for it."""
 
-    field: str = Field(description="The field, as the table names it.")
-    disposition: Disposition = Field(description="What became of it.")
-    reason: str = Field(description="Why it was not native; of one that is `assumed`, the choice.")
-    learned: bool | None = Field(
-        default=None, description="The endpoint refused the field, now or recently; its manifest does not say so."
-    )
+    field: Annotated[str, Field(description="The field, as the table names it.")]
+    disposition: Annotated[Disposition, Field(description="What became of it.")]
+    reason: Annotated[str, Field(description="Why it was not native; of one that is `assumed`, the choice.")]
+    learned: Annotated[
+        bool | None, Field(description="The endpoint refused the field, now or recently; its manifest does not say so.")
+    ] = None
 
 
 class AnswerDisposition(StrEnum):
@@ -68,31 +70,36 @@ class AnswerDisposition(StrEnum):
     LOST = "lost"
 
 
-class AnswerRecord(Message, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRecord(Value):
     """A part of an answer that the API of the client has no place for, or another form."""
 
-    part: str = Field(description="The part, as the table of answers of the backend's API names it.")
-    disposition: AnswerDisposition = Field(description="`carried`: the client gets it in another form.")
-    reason: str = Field(description="Why it is lost, or its form.")
+    part: Annotated[str, Field(description="The part, as the table of answers of the backend's API names it.")]
+    disposition: Annotated[AnswerDisposition, Field(description="`carried`: the client gets it in another form.")]
+    reason: Annotated[str, Field(description="Why it is lost, or its form.")]
 
 
-class FieldFacts(Message, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldFacts(Value):
     """A field of a model API: a row of the table of dispositions."""
 
-    kind: FieldClass = Field(description="`contract`: without the field, the answer is not what was asked for.")
-    capability: CapabilityName | None = Field(
-        default=None, description="What the model must have, too; its manifest decides."
-    )
-    note: str | None = Field(default=None, description="What else is to be known.")
-    backends: dict[Api, Disposition] = Field(description="What each kind of backend can make of the field.")
+    kind: Annotated[
+        FieldClass, Field(description="`contract`: without the field, the answer is not what was asked for.")
+    ]
+    capability: Annotated[
+        CapabilityName | None, Field(description="What the model must have, too; its manifest decides.")
+    ] = None
+    note: Annotated[str | None, Field(description="What else is to be known.")] = None
+    backends: Annotated[dict[Api, Disposition], Field(description="What each kind of backend can make of the field.")]
 
 
-class FieldOutcome(Message, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldOutcome(Value):
     """What becomes of a field at one backend now."""
 
-    disposition: Disposition = Field(description="What becomes of it.")
-    reason: str | None = Field(default=None, description="Why it is not native.")
-    learned: bool | None = Field(default=None, description="The endpoint refused the field recently.")
+    disposition: Annotated[Disposition, Field(description="What becomes of it.")]
+    reason: Annotated[str | None, Field(description="Why it is not native.")] = None
+    learned: Annotated[bool | None, Field(description="The endpoint refused the field recently.")] = None
 
 
 class RememberedRefusal(Message, frozen=True):
@@ -124,11 +131,12 @@ class ForgottenRefusals(Message, frozen=True):
     )
 
 
-class BackendFields(Message, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendFields(Value):
     """What becomes of each field of each API at one backend."""
 
-    api: Api = Field(description="The API that the backend speaks: its column of the table.")
-    fields: dict[Api, dict[str, FieldOutcome]] = Field(description="The fields by API and name.")
+    api: Annotated[Api, Field(description="The API that the backend speaks: its column of the table.")]
+    fields: Annotated[dict[Api, dict[str, FieldOutcome]], Field(description="The fields by API and name.")]
 
 
 class ModelApis(Message, frozen=True):

@@ -1,13 +1,14 @@
 """Emulation strategies, their report (ABP), and the record of emulations that were performed."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from accord.wire.capability import CapabilityName, capability_name
-from accord.wire.message import FreeObject, Message, Tagged, WrittenAsText, as_model, close_union
+from accord.wire.message import FreeObject, Message, Tagged, Value, WrittenAsText, as_model, close_union
 
 
 class EmulationStrategy(Tagged, frozen=True):
@@ -131,18 +132,19 @@ LOSSES: Final = frozenset(
 """The effects that lost something of the request or the answer."""
 
 
-class Effect(Message, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect(Value):
     """One effect, with a count: characters of text, or the number of items that the kind names.
 
     Where another backend took part, `by` names it and `usage` is what it used; `why` is the reason of a failure.
     """
 
-    capability: CapabilityName = Field(description="The capability that was emulated.")
-    kind: Annotated[EffectKind, WrittenAsText()] = Field(description="What was done.")
-    count: int = Field(default=1, description="Characters of text, or items that the kind names.")
-    by: str | None = Field(default=None, description="Another backend that took part.")
-    why: str | None = Field(default=None, description="The reason of a failure.")
-    usage: FreeObject | None = Field(default=None, description="What that backend used.")
+    capability: Annotated[CapabilityName, Field(description="The capability that was emulated.")]
+    kind: Annotated[EffectKind, WrittenAsText(), Field(description="What was done.")]
+    count: Annotated[int, Field(description="Characters of text, or items that the kind names.")] = 1
+    by: Annotated[str | None, Field(description="Another backend that took part.")] = None
+    why: Annotated[str | None, Field(description="The reason of a failure.")] = None
+    usage: Annotated[FreeObject | None, Field(description="What that backend used.")] = None
 
     @property
     def lost(self) -> bool:
@@ -150,21 +152,27 @@ class Effect(Message, frozen=True):
         return self.kind in LOSSES
 
 
-class Attempt(Message, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt(Value):
     """One answer of the backend, and whether it was accepted."""
 
-    number: int = Field(description="From 1.")
-    ok: bool = Field(description="Whether the answer was accepted.")
-    capability: CapabilityName | None = Field(default=None, description="The emulation that rejected the answer.")
-    problems: list[str] = Field(default_factory=list[str], description="What was wrong with it.")
-    usage: FreeObject | None = Field(default=None, description="What the backend used for it.")
+    number: Annotated[int, Field(description="From 1.")]
+    ok: Annotated[bool, Field(description="Whether the answer was accepted.")]
+    capability: Annotated[CapabilityName | None, Field(description="The emulation that rejected the answer.")] = None
+    problems: Annotated[list[str], Field(description="What was wrong with it.")] = field(default_factory=list[str])
+    usage: Annotated[FreeObject | None, Field(description="What the backend used for it.")] = None
 
 
-class EmulationRecord(Message, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmulationRecord(Value):
     """All emulations of one question, with their attempts and effects."""
 
-    emulated: list[EmulationEntry] = Field(
-        default_factory=list[EmulationEntry], description="The capabilities and their strategies."
+    emulated: Annotated[list[EmulationEntry], Field(description="The capabilities and their strategies.")] = field(
+        default_factory=list[EmulationEntry]
     )
-    attempts: list[Attempt] = Field(default_factory=list[Attempt], description="Every answer of the backend.")
-    effects: list[Effect] = Field(default_factory=list[Effect], description="What the emulations did.")
+    attempts: Annotated[list[Attempt], Field(description="Every answer of the backend.")] = field(
+        default_factory=list[Attempt]
+    )
+    effects: Annotated[list[Effect], Field(description="What the emulations did.")] = field(
+        default_factory=list[Effect]
+    )

@@ -25,7 +25,16 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from accord.wire.message import FreeObject, FreeValue, Message, Tagged, UtcTime, WrittenAsText, close_union, drop_unset
+from accord.wire.message import (
+    FreeObject,
+    FreeValue,
+    Message,
+    SparseMessage,
+    Tagged,
+    UtcTime,
+    WrittenAsText,
+    close_union,
+)
 
 # URLs stay as they were sent: no normalising, no punycode, no added slash. http and https are matched in compiled code;
 # the rest, which is rare, is looked up in the tables below.
@@ -175,10 +184,11 @@ class MarkdownBlock(Message, frozen=True):
     content: str = Field(description="The markdown.")
 
 
-class UserError(Message, frozen=True):
+class UserError(SparseMessage, frozen=True):
     """A failed sub-task; the stream itself goes on. Additional members are kept."""
 
     model_config = ConfigDict(extra="allow")
+    sparse = ("domain", "retryable")
     __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     message: str = Field(description="What failed, for the user.")
@@ -190,7 +200,7 @@ class UserError(Message, frozen=True):
 
     @model_serializer(mode="wrap")
     def _serialise(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo):
-        fields = drop_unset(self, handler, info, "domain", "retryable")
+        fields = super()._serialise(handler, info)
         # Leaving out absent fields would also leave out members that the agent sent as null.
         return fields | (self.__pydantic_extra__ or {})
 

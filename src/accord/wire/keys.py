@@ -100,7 +100,7 @@ class KeyRules(Message, frozen=True):
         return self.models is None or any(fnmatchcase(name, pattern) for pattern in self.models)
 
 
-NO_RULES: Final = KeyRules.trusted()
+NO_RULES: Final = KeyRules()
 """The rules of a key that has none."""
 
 

@@ -3,14 +3,14 @@
 from collections.abc import ItemsView, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Final, Literal, cast
+from typing import Any, ClassVar, Final, Literal, cast
 
 from pydantic import ConfigDict, Field, RootModel, model_validator
 from pydantic_core import PydanticCustomError
 
 from accord.errors import UsageError
 from accord.wire.capability import CapabilityName, snake_case
-from accord.wire.message import AbsentList, DeferredBuild, KeepsAbsent, Message, Tagged, close_union, is_absent
+from accord.wire.message import DeferredBuild, Message, SparseMessage, Tagged, close_union
 
 
 class MinSupport(StrEnum):
@@ -165,23 +165,27 @@ class CapabilityRequirement(Message, frozen=True):
     min_support: MinSupport = Field(description="The least that is accepted; restricted support counts as emulated.")
 
 
-class CapabilityRequirements(Message, frozen=True):
+class CapabilityRequirements(SparseMessage, frozen=True):
     """The required capabilities, and the preferred ones. `preferred` is Accord's addition."""
 
-    required: Annotated[list[CapabilityRequirement], KeepsAbsent()] = Field(
-        default_factory=AbsentList, exclude_if=is_absent, description="Without these the work is refused."
+    sparse = ("required", "preferred")
+
+    required: list[CapabilityRequirement] = Field(
+        default_factory=list[CapabilityRequirement], description="Without these the work is refused."
     )
-    preferred: Annotated[list[CapabilityRequirement], KeepsAbsent()] = Field(
-        default_factory=AbsentList, exclude_if=is_absent, description="Backends that have these are preferred."
+    preferred: list[CapabilityRequirement] = Field(
+        default_factory=list[CapabilityRequirement], description="Backends that have these are preferred."
     )
 
 
-class NegotiationResult(Message, frozen=True):
+class NegotiationResult(SparseMessage, frozen=True):
     """Every requirement in exactly one list, order and duplicates kept.
 
     `reasons` says why a name is in `unsupported`; `strategies` says how a name in `emulatable` is provided, where that
     is not the backend's own adapter. Both are Accord's additions to the three lists.
     """
+
+    sparse = ("reasons", "strategies")
 
     native: list[CapabilityName] = Field(default_factory=list[CapabilityName], description="Supported natively.")
     emulatable: list[CapabilityName] = Field(
@@ -192,12 +196,10 @@ class NegotiationResult(Message, frozen=True):
     )
     reasons: dict[CapabilityName, str] = Field(
         default_factory=dict[CapabilityName, str],
-        exclude_if=lambda reasons: not reasons,
         description="Why a capability is unsupported.",
     )
     strategies: dict[CapabilityName, str] = Field(
         default_factory=dict[CapabilityName, str],
-        exclude_if=lambda strategies: not strategies,
         description="How a capability is provided, if not by the backend's own adapter.",
     )
 

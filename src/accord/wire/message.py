@@ -6,11 +6,11 @@ quotes the peer's data.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from math import isfinite
-from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, Union, cast, get_origin
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, Union, cast
 
 from pydantic import (
     AfterValidator,
@@ -21,12 +21,20 @@ from pydantic import (
     GetJsonSchemaHandler,
     SerializationInfo,
     SerializerFunctionWrapHandler,
+    TypeAdapter,
     ValidationError,
     WithJsonSchema,
+    model_serializer,
 )
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, PydanticSerializationError, core_schema
+from pydantic_core import (
+    CoreSchema,
+    ErrorDetails,
+    PydanticCustomError,
+    PydanticSerializationError,
+    core_schema,
+)
 
 from accord.errors import InvalidMessageError, NotSerialisableError, Problem, UsageError
 
@@ -38,24 +46,22 @@ MAX_DEPTH: Final = 200
 _QUOTED = re.compile(r"'([^']*)'")
 
 
-def only_json(value: Any, _depth: int = 0) -> Any:
+def only_json(value: Any) -> Any:
     """Return the value if it is valid JSON: pydantic's parser accepts NaN and Infinity."""
-    inner: Iterable[Any]
-    if isinstance(value, dict):
-        inner = cast("dict[Any, Any]", value).values()
-    elif isinstance(value, list | tuple):
-        inner = cast("Iterable[Any]", value)
-    elif isinstance(value, float) and not isfinite(value):
-        raise PydanticCustomError("json_number", "Numbers should be finite: JSON has no NaN and no Infinity")
-    else:
-        return value
-    if _depth > MAX_DEPTH:
-        raise PydanticCustomError(
-            "json_depth", "Objects should not be nested more than {limit} deep", {"limit": MAX_DEPTH}
-        )
-    for item in inner:
-        only_json(item, _depth + 1)
-    return cast("Any", value)
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH + 2):
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner.extend(cast("dict[Any, Any]", each).values())
+            elif isinstance(each, list | tuple):
+                inner.extend(cast("Iterable[Any]", each))
+            elif isinstance(each, float) and not isfinite(each):
+                raise PydanticCustomError("json_number", "Numbers should be finite: JSON has no NaN and no Infinity")
+        if not inner:
+            return value
+        level = inner
+    raise PydanticCustomError("json_depth", "Objects should not be nested more than {limit} deep", {"limit": MAX_DEPTH})
 
 
 FreeObject = Annotated[dict[str, Any], AfterValidator(only_json)]
@@ -102,7 +108,19 @@ UtcTime = Annotated[datetime, _InUtc(), WithJsonSchema({"type": "string", "forma
 """A time. It must have a zone on input, and is written as UTC."""
 
 
-class DeferredBuild:
+class StrictTypes:
+    """A model or dataclass whose text, numbers and booleans are not converted into each other."""
+
+    __slots__ = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        _refuse_conversions(handler.resolve_ref_schema(schema))
+        return schema
+
+
+class DeferredBuild(StrictTypes):
     """A model whose validator is built on first use, so that importing stays fast, and whose types are strict.
 
     pydantic's `defer_build` is set only while the class is made. If it stayed, every `TypeAdapter` of the class would
@@ -120,12 +138,6 @@ class DeferredBuild:
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         cls.model_config["defer_build"] = False
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        schema = handler(source)
-        _refuse_conversions(handler.resolve_ref_schema(schema))
-        return schema
 
 
 def _refuse_conversions(node: Any) -> None:
@@ -146,6 +158,10 @@ def _refuse_conversions(node: Any) -> None:
                 _refuse_conversions(inner)
 
 
+WIRE_FORM: Final = "wire form"
+"""The context in which messages are serialised to be sent."""
+
+
 class Message(DeferredBuild, BaseModel, frozen=True):
     """A frozen message that ignores unknown members."""
 
@@ -159,115 +175,62 @@ class Message(DeferredBuild, BaseModel, frozen=True):
         except ValidationError as error:
             raise invalid_message(cls.__name__, error) from None
 
-    @classmethod
-    def trusted(cls, **fields: Any) -> Self:
-        """Make a message without validation: for values made by Accord, never for data of a peer.
-
-        Only the names of the fields are checked; for a union, call it on the kind. It costs a fraction of validation,
-        and of pydantic's `model_construct`.
-        """
-        blank, required, factories = _blank(cls)
-        held = {**blank, **fields}
-        if len(held) != len(blank) or not required <= fields.keys():
-            raise TypeError(f"A {cls.__name__} has the fields {', '.join(blank)}, not {', '.join(fields)}")
-        for name, factory in factories:
-            if name not in fields:
-                held[name] = factory()
-        return make_trusted(cls, held, set(fields))
-
-    def copy_with_own(self, *containers: str) -> Self:
-        """Return a copy with its own lists and dicts of these names: for results that are cached.
-
-        It costs a third of pydantic's `model_copy`.
-        """
-        held = self.__dict__.copy()
-        for name in containers:
-            held[name] = held[name].copy()
-        return make_trusted(type(self), held, self.__pydantic_fields_set__)
-
     def to_json(self) -> str:
         """Serialise the message as JSON text, without absent optional fields."""
         try:
-            return self.__pydantic_serializer__.to_json(self, exclude_none=True).decode()
+            return self.__pydantic_serializer__.to_json(self, exclude_none=True, context=WIRE_FORM).decode()
         except PydanticSerializationError as error:
             raise NotSerialisableError(f"A {type(self).__name__} holds a value that is not JSON: {error}") from None
 
     def dump(self) -> dict[str, Any]:
         """Convert the message to plain JSON values, without absent optional fields."""
-        return self.__pydantic_serializer__.to_python(self, mode="json", exclude_none=True)
+        return self.__pydantic_serializer__.to_python(self, mode="json", exclude_none=True, context=WIRE_FORM)
 
 
-# The descriptors of pydantic's slots: setting them by name costs half as much again. Only `__pydantic_extra__` is set
-# by name, since a class that types its additional members hides that slot.
-_set_dict, _set_fields_set, _set_private = (
-    vars(BaseModel)[slot].__set__ for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_private__")
-)
-_set: Final = object.__setattr__
-MessageT = TypeVar("MessageT", bound=Message)
+class Value(StrictTypes):
+    """The base of frozen dataclasses that are parts of messages: pydantic reads, writes and describes them there.
 
-
-def make_trusted(kind: type[MessageT], held: dict[str, Any], fields_set: set[str]) -> MessageT:
-    """Make a message of these values, one for each of its fields, without validation."""
-    made = object.__new__(kind)
-    _set_dict(made, held)
-    _set_fields_set(made, fields_set)
-    _set(made, "__pydantic_extra__", None)
-    _set_private(made, None)
-    return made
-
-
-@cache
-def _blank(kind: type[Message]) -> tuple[dict[str, Any], frozenset[str], tuple[tuple[str, Callable[[], Any]], ...]]:
-    """Return the fields of a message with their defaults, the required ones, and the default factories."""
-    fields = kind.model_fields.items()
-    made = [(name, cast("Callable[[], Any]", field.default_factory)) for name, field in fields if field.default_factory]
-    # Calling `list` makes the same list as `list[Part]`, in a tenth of the time.
-    factories = tuple((name, cast("Callable[[], Any]", get_origin(factory) or factory)) for name, factory in made)
-    required = frozenset(name for name, field in fields if field.is_required())
-    return {name: field.default for name, field in fields}, required, factories
-
-
-# Absent members stay absent and given ones stay given when a message is written again, also if both mean the same.
-
-
-class AbsentList(list[Any]):
-    """The value of an absent list: it reads as an empty one, and is not written."""
-
-
-class AbsentDict(dict[str, Any]):
-    """The value of an absent object: it reads as an empty one, and is not written."""
-
-
-def is_absent(value: object) -> bool:
-    """Whether this is the value of an absent member. What was added to it since is written."""
-    return type(value) in (AbsentList, AbsentDict) and not value
-
-
-class KeepsAbsent:
-    """Leaves an absent list or object absent when its message is made again from its fields in Python."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        given = handler(source)
-        either = core_schema.no_info_wrap_validator_function(
-            lambda value, read: value if is_absent(value) else read(value), given
-        )
-        return core_schema.json_or_python_schema(json_schema=given, python_schema=either)
-
-
-def drop_unset(
-    message: Message, handler: SerializerFunctionWrapHandler, info: SerializationInfo, *names: str
-) -> dict[str, Any]:
-    """Serialise a message without these fields where they have their default because they were absent.
-
-    For flags and words, which cannot carry a mark as an `AbsentList` does. pydantic's `exclude_unset` costs a third
-    more for every message, and also leaves out lists that were filled after the message was made.
+    Accord makes them without validation.
     """
-    fields: dict[str, Any] = handler(message)
-    if info.exclude_none:
-        for name in names:
-            if name not in message.__pydantic_fields_set__:
-                fields.pop(name, None)
-    return fields
+
+    __slots__ = ()
+
+    @classmethod
+    def model_validate(cls, value: Any) -> Self:
+        """Validate plain JSON values as those of a message are; raises pydantic's error."""
+        return _adapter(cls).validate_python(value)
+
+    def to_json(self) -> str:
+        """Serialise the value as JSON text, without absent optional fields."""
+        return _adapter(type(self)).dump_json(self, exclude_none=True, context=WIRE_FORM).decode()
+
+    def dump(self) -> dict[str, Any]:
+        """Convert the value to plain JSON values, without absent optional fields."""
+        return _adapter(type(self)).dump_python(self, mode="json", exclude_none=True, context=WIRE_FORM)
+
+
+_adapter: Final = cache(TypeAdapter[Any])
+
+
+class SparseMessage(Message, frozen=True):
+    """A message whose wire form, `to_json` and `dump`, leaves out the members in `sparse` that were not set.
+
+    `model_dump` has every member; `model_fields_set` says which were set.
+    """
+
+    sparse: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _serialise(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo):
+        fields: dict[str, Any] = handler(self)
+        if info.context is WIRE_FORM:
+            for name in self.sparse:
+                # What was added to a list or an object since is written.
+                if name not in self.model_fields_set and not (
+                    isinstance(fields.get(name), list | dict) and fields[name]
+                ):
+                    fields.pop(name, None)
+        return fields
 
 
 class WrittenAsText:
@@ -328,7 +291,7 @@ def _new_kind(base: type[Tagged], **fields: object) -> Tagged:
     return object.__new__(base.kinds.get(named, base.other or base) if isinstance(named, str) else base)
 
 
-ModelT = TypeVar("ModelT", bound=BaseModel)
+ModelT = TypeVar("ModelT", bound=BaseModel | Value)
 
 
 def as_model(kind: type[ModelT], given: object, argument: str, example: str) -> ModelT:

@@ -3,7 +3,9 @@
 Both are values: they can be printed, stored in a receipt and read by a program. `core/work/plan.py` makes them.
 """
 
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field
 
@@ -11,7 +13,7 @@ from accord.errors import ErrorCode
 from accord.wire.capability import CapabilityName
 from accord.wire.emulation import EmulationStrategy
 from accord.wire.manifest import CapabilityRequirements, MinSupport, NegotiationResult
-from accord.wire.message import Message
+from accord.wire.message import Message, Value
 
 
 class WorkPolicy(StrEnum):
@@ -29,31 +31,35 @@ class UnknownPolicy(StrEnum):
     TRY = "try"
 
 
-class Need(Message, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need(Value):
     """A capability that the work requires or prefers, and the origin of that."""
 
-    capability: CapabilityName = Field(description="The capability.")
-    min_support: MinSupport = Field(description="The least that is accepted.")
-    required: bool = Field(description="False if it is only preferred.")
-    because: str = Field(description="Where it comes from: stated, or a part of the work.")
+    capability: Annotated[CapabilityName, Field(description="The capability.")]
+    min_support: Annotated[MinSupport, Field(description="The least that is accepted.")]
+    required: Annotated[bool, Field(description="False if it is only preferred.")]
+    because: Annotated[str, Field(description="Where it comes from: stated, or a part of the work.")]
 
 
-class Rescue(Message, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rescue(Value):
     """A capability that the backend lacks and Accord emulates. It is never listed as the backend's own."""
 
-    capability: CapabilityName = Field(description="The capability.")
-    strategy: EmulationStrategy = Field(description="How Accord emulates it.")
-    instead_of: str = Field(description="Why the backend's own support is not enough.")
+    capability: Annotated[CapabilityName, Field(description="The capability.")]
+    strategy: Annotated[EmulationStrategy, Field(description="How Accord emulates it.")]
+    instead_of: Annotated[str, Field(description="Why the backend's own support is not enough.")]
 
 
-class Shortfall(Message, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortfall(Value):
     """A requirement that is not met, and why."""
 
-    capability: CapabilityName = Field(description="The capability.")
-    reason: str = Field(description="Why it is not met.")
+    capability: Annotated[CapabilityName, Field(description="The capability.")]
+    reason: Annotated[str, Field(description="Why it is not met.")]
 
 
-class Offer(Message, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer(Value):
     """How well one backend can do the work.
 
     `missing` rules the backend out; `losses` and `unmet` do not: the policy accepts the former, and the latter were
@@ -61,19 +67,23 @@ class Offer(Message, frozen=True):
     `unused` are those that Accord could emulate and the work states without using them: image input without an image.
     """
 
-    backend: str = Field(description="Its name.")
-    negotiation: NegotiationResult = Field(description="How its manifest meets what is required.")
-    rescues: list[Rescue] = Field(default_factory=list[Rescue], description="What Accord would emulate.")
-    tried: list[CapabilityName] = Field(
-        default_factory=list[CapabilityName], description="Not in its manifest; the endpoint may decide."
+    backend: Annotated[str, Field(description="Its name.")]
+    negotiation: Annotated[NegotiationResult, Field(description="How its manifest meets what is required.")]
+    rescues: Annotated[list[Rescue], Field(description="What Accord would emulate.")] = field(
+        default_factory=list[Rescue]
     )
-    unused: list[CapabilityName] | None = Field(default=None, description="Stated, but the work does not use it.")
-    losses: list[Shortfall] = Field(
-        default_factory=list[Shortfall], description="Required and missing; accepted by the permissive policy."
+    tried: Annotated[list[CapabilityName], Field(description="Not in its manifest; the endpoint may decide.")] = field(
+        default_factory=list[CapabilityName]
     )
-    unmet: list[Shortfall] = Field(default_factory=list[Shortfall], description="Preferred and missing.")
-    missing: list[Shortfall] = Field(
-        default_factory=list[Shortfall], description="Required and missing: this rules it out."
+    unused: Annotated[list[CapabilityName] | None, Field(description="Stated, but the work does not use it.")] = None
+    losses: Annotated[
+        list[Shortfall], Field(description="Required and missing; accepted by the permissive policy.")
+    ] = field(default_factory=list[Shortfall])
+    unmet: Annotated[list[Shortfall], Field(description="Preferred and missing.")] = field(
+        default_factory=list[Shortfall]
+    )
+    missing: Annotated[list[Shortfall], Field(description="Required and missing: this rules it out.")] = field(
+        default_factory=list[Shortfall]
     )
 
     @property
@@ -87,26 +97,28 @@ class Offer(Message, frozen=True):
         return sum(map(len, (self.negotiation.emulatable, self.rescues, self.tried, self.losses, self.unmet)))
 
 
-class RejectedOffer(Message, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedOffer(Value):
     """A backend that was not chosen, and why."""
 
-    backend: str = Field(description="Its name.")
-    why: str = Field(description="Why it was not chosen, in a sentence.")
-    offer: Offer = Field(description="What it could have done.")
+    backend: Annotated[str, Field(description="Its name.")]
+    why: Annotated[str, Field(description="Why it was not chosen, in a sentence.")]
+    offer: Annotated[Offer, Field(description="What it could have done.")]
 
 
-class Plan(Message, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(Value):
     """The chosen backend with its compromises, and the fallbacks in their order."""
 
-    backend: str = Field(description="The chosen backend.")
-    policy: WorkPolicy = Field(description="The policy under which it was planned.")
-    needs: list[Need] = Field(description="What the work requires and prefers.")
-    offer: Offer = Field(description="How the chosen backend does it.")
-    fallbacks: list[Offer] = Field(
-        default_factory=list[Offer], description="The other acceptable backends, the best first."
+    backend: Annotated[str, Field(description="The chosen backend.")]
+    policy: Annotated[WorkPolicy, Field(description="The policy under which it was planned.")]
+    needs: Annotated[list[Need], Field(description="What the work requires and prefers.")]
+    offer: Annotated[Offer, Field(description="How the chosen backend does it.")]
+    fallbacks: Annotated[list[Offer], Field(description="The other acceptable backends, the best first.")] = field(
+        default_factory=list[Offer]
     )
-    lost: list[RejectedOffer] = Field(
-        default_factory=list[RejectedOffer], description="Every backend that was not chosen, and why."
+    lost: Annotated[list[RejectedOffer], Field(description="Every backend that was not chosen, and why.")] = field(
+        default_factory=list[RejectedOffer]
     )
 
     @property
@@ -115,24 +127,30 @@ class Plan(Message, frozen=True):
         return self.offer.rescues
 
 
-class Remedy(Message, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy(Value):
     """One change that would help the work to be accepted."""
 
-    capability: CapabilityName | None = Field(
-        default=None, description="The capability that it is about; absent: the whole."
-    )
-    change: str = Field(description="What to change, with the key or the command.")
+    capability: Annotated[
+        CapabilityName | None, Field(description="The capability that it is about; absent: the whole.")
+    ] = None
+    change: Annotated[str, Field(description="What to change, with the key or the command.")]
 
 
-class Refusal(Message, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal(Value):
     """A refusal: what was required, what each backend offers, which came nearest, and what would make it work."""
 
-    code: ErrorCode = Field(description="The error code.")
-    message: str = Field(description="The refusal in a sentence.")
-    needs: list[Need] = Field(default_factory=list[Need], description="What the work requires and prefers.")
-    offers: list[Offer] = Field(default_factory=list[Offer], description="What each backend offers.")
-    nearest: str | None = Field(default=None, description="The backend that comes nearest.")
-    remedies: list[Remedy] = Field(default_factory=list[Remedy], description="Changes that would make it work.")
+    code: Annotated[ErrorCode, Field(description="The error code.")]
+    message: Annotated[str, Field(description="The refusal in a sentence.")]
+    needs: Annotated[list[Need], Field(description="What the work requires and prefers.")] = field(
+        default_factory=list[Need]
+    )
+    offers: Annotated[list[Offer], Field(description="What each backend offers.")] = field(default_factory=list[Offer])
+    nearest: Annotated[str | None, Field(description="The backend that comes nearest.")] = None
+    remedies: Annotated[list[Remedy], Field(description="Changes that would make it work.")] = field(
+        default_factory=list[Remedy]
+    )
 
 
 class PlanRequest(Message, frozen=True):

@@ -1,8 +1,9 @@
 """The request and response envelopes (CAP), and the capabilities that a client declares. Unknown fields are ignored."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, cast
 from uuid import UUID
 
 from pydantic import (
@@ -12,25 +13,18 @@ from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
-    SerializationInfo,
-    SerializerFunctionWrapHandler,
-    ValidationInfo,
-    model_serializer,
+    model_validator,
 )
 from pydantic_core import CoreSchema, core_schema
 
 from accord.acp.schema_parts import ContentBlock
 from accord.wire.manifest import CapabilityRequirements
 from accord.wire.message import (
-    AbsentDict,
-    AbsentList,
     FreeObject,
     FreeValue,
-    KeepsAbsent,
     Message,
+    SparseMessage,
     UtcTime,
-    drop_unset,
-    is_absent,
 )
 
 
@@ -57,12 +51,13 @@ class MinFidelity(StrEnum):
     DESCRIBED = "described"
 
 
-class ClientCapabilities(Message, frozen=True):
+class ClientCapabilities(SparseMessage, frozen=True):
     """The rendering capabilities that a client declares with its request."""
 
-    supported_events: Annotated[list[str], KeepsAbsent()] = Field(
-        default_factory=AbsentList,
-        exclude_if=is_absent,
+    sparse = ("supported_events", "prefers_markdown")
+
+    supported_events: list[str] = Field(
+        default_factory=list[str],
         description="Event types the client can render, in any letter case. Absent: the standard set.",
     )
     prefers_markdown: bool = Field(default=True, description="False asks for plain text.")
@@ -78,7 +73,7 @@ class ClientCapabilities(Message, frozen=True):
     @property
     def declares_events(self) -> bool:
         """Whether `supported_events` was declared: absent means the standard set, `[]` means none."""
-        return type(self.supported_events) is not AbsentList
+        return "supported_events" in self.model_fields_set
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClientCapabilities):
@@ -88,10 +83,6 @@ class ClientCapabilities(Message, frozen=True):
 
     def __hash__(self) -> int:
         return hash((self.declares_events, *self.supported_events, self.prefers_markdown, self.image_resolution))
-
-    @model_serializer(mode="wrap")
-    def _serialise(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo):
-        return drop_unset(self, handler, info, "prefers_markdown")
 
 
 class Identity(Message, frozen=True):
@@ -133,22 +124,21 @@ class OuterFields(dict[str, Any]):
         return other is None or isinstance(other, OuterFields)
 
 
-def _read_older_shape(payload: Any, info: ValidationInfo) -> OuterFields | None:
-    """Take everything but the query from the `payload` of the older shape; what is given outside of it wins."""
+@dataclass(frozen=True, slots=True)
+class OlderPayload:
+    """The `payload` of the older shape: the fields of a request that it has, and its other members."""
+
+    request: "AgentRequest"
+    others: dict[str, Any]
+
+
+def _read_older_shape(payload: Any) -> OlderPayload | None:
     if not isinstance(payload, dict) or "input" not in payload:
         return None
     members = cast("dict[str, Any]", payload)
     fields = {name: members[name] for name in OLDER_FIELDS if name in members}
-    inner = AgentRequest.model_validate({**fields, "query": ""})
-    data = info.data  # the fields of the request that is being read; an invalid one is missing
-    before = dict(data)
-    for name in fields:
-        if name in data and (data[name] is None or is_absent(data[name])):
-            data[name] = getattr(inner, name)
     others = {name: value for name, value in members.items() if name != "input" and name not in OLDER_FIELDS}
-    if others and "meta" in data:
-        data["meta"] = {**others, **data["meta"]}
-    return OuterFields({name: value for name, value in before.items() if data[name] is not value})
+    return OlderPayload(AgentRequest.model_validate({**fields, "query": ""}), others)
 
 
 OLDER_FIELDS: Final = ("files", "conversation_id", "meta", "capabilities", "content", "requirements")
@@ -168,23 +158,20 @@ def _add_older_shape(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [{"required": ["query"]}, {"properties": {"payload": older}, "required": ["payload"]}]
 
 
-class AgentRequest(Message, frozen=True):
+class AgentRequest(SparseMessage, frozen=True):
     """The request to the agent. The older shape `{session_id, payload: {input}, capabilities}` is accepted as well."""
 
     model_config = ConfigDict(json_schema_extra=_add_older_shape)
+    sparse = ("files", "meta")
 
     query: str = Field(
         validation_alias=AliasChoices("query", AliasPath("payload", "input")), description="The user's text."
     )
-    files: Annotated[list[str], KeepsAbsent()] = Field(
-        default_factory=AbsentList, exclude_if=is_absent, description="Addresses of files."
-    )
+    files: list[str] = Field(default_factory=list, description="Addresses of files.")
     conversation_id: str | None = Field(
         default=None, description="The conversation to continue; absent: that of the session."
     )
-    meta: Annotated[FreeObject, KeepsAbsent()] = Field(
-        default_factory=AbsentDict, exclude_if=is_absent, description="Anything else that the agent should get."
-    )
+    meta: FreeObject = Field(default_factory=dict, description="Anything else that the agent should get.")
     session_id: Annotated[str, _OrUuid()] | None = Field(default=None, description="Of the older shape.")
     capabilities: ClientCapabilities | None = Field(
         default=None, description="What the client can show; absent: the standard client."
@@ -195,8 +182,22 @@ class AgentRequest(Message, frozen=True):
     requirements: CapabilityRequirements | None = Field(
         default=None, description="What the backend must be able to do."
     )
-    # The fields before it have taken what it held. Reading it last costs nothing where it is absent.
     payload: Annotated[FreeValue, AfterValidator(_read_older_shape)] = Field(default=None, exclude=True, repr=False)
+
+    @model_validator(mode="after")
+    def _take_older_shape(self) -> Self:
+        """Take everything but the query from the `payload` of the older shape; what is given outside of it wins."""
+        older = self.payload
+        if isinstance(older, OlderPayload):
+            given, inner, before = self.model_fields_set, older.request, vars(self).copy()
+            names = [name for name in inner.model_fields_set if name not in given or before[name] is None]
+            taken = {name: getattr(inner, name) for name in names}
+            if older.others:
+                taken["meta"] = {**older.others, **(taken.get("meta") or self.meta)}
+            # The model is frozen for its users, and not yet theirs.
+            vars(self).update(taken, payload=OuterFields({name: before[name] for name in taken}))
+            given.update(taken)
+        return self
 
     if TYPE_CHECKING:  # the call accepts both shapes, and dicts for models
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,6 @@ from accord.apis.gemini.read_answer import FAILURES, REFUSALS
 from accord.core.sse import EventDecoder
 from accord.wire.conversation import Conversation, ConversationMessage, MessagePart, TextPart, ThinkingPart, ToolUsePart
 from accord.wire.work import (
-    AnswerPiece,
     AnyPiece,
     CitationPiece,
     EndPiece,
@@ -119,7 +119,7 @@ def test_a_recorded_exchange_gives_the_same_pieces_wherever_it_is_cut(end: str):
 @pytest.mark.parametrize("name", CASES)
 def test_a_golden_answer_gives_its_pieces_whole_and_streamed(name: str):
     case = json.loads((GOLDEN / name).read_text(encoding="utf-8"))
-    expected = [AnswerPiece(**piece) for piece in case["pieces"]]
+    expected = msgspec.convert(case["pieces"], list[AnyPiece])
     assert read_answer(case["answer"]) == expected
     assert read(streamed(case["answer"] if isinstance(case["answer"], list) else [case["answer"]])) == expected
 
@@ -406,11 +406,11 @@ def answers(draw: st.DrawFn) -> list[AnyPiece]:
         cited = CitationPiece(url=url, title=draw(st.none() | words), quote=draw(st.none() | words))
         if draw(st.booleans()):
             start = draw(st.integers(0, length))
-            cited = cited.model_copy(update={"start": start, "end": draw(st.integers(start, length))})
+            cited = msgspec.structs.replace(cited, start=start, end=draw(st.integers(start, length)))
         pieces.append(cited)
     end = draw(ends)
     if end.reason == "end_turn" and any(isinstance(piece, ToolCallPiece) for piece in pieces):
-        end = end.model_copy(update={"reason": "tool_use"})
+        end = msgspec.structs.replace(end, reason="tool_use")
     return [*pieces, end]
 
 
@@ -429,9 +429,9 @@ def joined(pieces: Sequence[AnyPiece]) -> list[AnyPiece]:
         ):
             merged[-1] = ThinkingPiece(text=last.text + piece.text, signature=piece.signature)
         elif isinstance(piece, CitationPiece):
-            merged.append(piece.model_copy(update={"source": {}}))
+            merged.append(msgspec.structs.replace(piece, source={}))
         elif isinstance(piece, EndPiece):
-            merged.append(piece.model_copy(update={"parts": []}))
+            merged.append(msgspec.structs.replace(piece, parts=[]))
         else:
             merged.append(piece)
     return merged

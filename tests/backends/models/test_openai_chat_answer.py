@@ -22,6 +22,7 @@ from accord.wire.work import (
     AnyPiece,
     CitationPiece,
     EndPiece,
+    EndReason,
     MediaPiece,
     TextPiece,
     ThinkingPiece,
@@ -55,7 +56,7 @@ def read_all_pieces(*chunks: bytes) -> list[AnyPiece]:
 def read(*chunks: bytes) -> list[AnyPiece]:
     """The pieces without the deltas of calls, and without what the answer used of the table."""
     pieces = [piece for piece in read_all_pieces(*chunks) if not isinstance(piece, ToolCallDelta)]
-    return [piece.model_copy(update={"parts": []}) if isinstance(piece, EndPiece) else piece for piece in pieces]
+    return [msgspec.structs.replace(piece, parts=[]) if isinstance(piece, EndPiece) else piece for piece in pieces]
 
 
 def text_of(pieces: list[AnyPiece]) -> str:
@@ -174,8 +175,8 @@ def test_the_answer_does_not_depend_on_where_the_bytes_are_cut(text: str, sizes:
         ("not known yet", "max_tokens"),
     ],
 )
-def test_each_finish_reason_has_its_end_reason(finish: str, reason: str):
-    assert read(written("x"), event(choice({}, finish)), DONE)[-1] == EndPiece.model_validate({"reason": reason})
+def test_each_finish_reason_has_its_end_reason(finish: str, reason: EndReason):
+    assert read(written("x"), event(choice({}, finish)), DONE)[-1] == EndPiece(reason=reason)
 
 
 @pytest.mark.parametrize("reason", REASONS)
@@ -687,7 +688,10 @@ def test_plain_events_are_read_as_those_that_are_read_closely(events: list[tuple
         try:
             pieces = read_all_pieces(*(event({**choice(delta), **head, **more}) for delta, head in events), STOP)
             outcomes.append(
-                [piece.model_copy(update={"id": ""}) if "call" in piece.type else piece for piece in pieces]
+                [
+                    msgspec.structs.replace(piece, id="") if isinstance(piece, ToolCallPiece | ToolCallDelta) else piece
+                    for piece in pieces
+                ]
             )
         except MalformedAnswerError as error:
             outcomes.append(str(error))

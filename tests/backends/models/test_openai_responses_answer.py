@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, get_args, get_origin
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ from accord.wire.work import (
     AnyPiece,
     CitationPiece,
     EndPiece,
+    EndReason,
     MediaPiece,
     TextPiece,
     ThinkingPiece,
@@ -280,11 +282,11 @@ def test_calls_that_interleave_are_told_apart_by_item_or_by_number():
     assert pieces[:-1] == [
         look,
         patch,
-        patch.model_copy(update={"text": "a"}),
-        look.model_copy(update={"text": "{"}),
-        patch.model_copy(update={"text": "b"}),
+        msgspec.structs.replace(patch, text="a"),
+        msgspec.structs.replace(look, text="{"),
+        msgspec.structs.replace(patch, text="b"),
         ToolCallPiece(id="2", name="patch", input="ab", custom=True),
-        look.model_copy(update={"text": "}"}),
+        msgspec.structs.replace(look, text="}"),
         ToolCallPiece(id="1", name="look", input={}),
     ]
     assert pieces[-1] == EndPiece(reason="tool_use", usage=COUNTED, parts=["output[].custom_tool_call.input"])
@@ -302,7 +304,7 @@ def test_the_tools_of_a_namespace_have_joined_names():
     *pieces, end = read(added(0, named), completed(named))
     assert pieces == [
         start,
-        start.model_copy(update={"text": "{}"}),
+        msgspec.structs.replace(start, text="{}"),
         ToolCallPiece(id="1", name="files__look", input={}),
     ]
     assert end_of([end]).parts == ["output[].function_call.namespace"]
@@ -352,8 +354,8 @@ REFUSAL = "output[].message.content[].refusal.refusal"
         (response(), "end_turn", []),
     ],
 )  # fmt: skip
-def test_each_end_has_its_end_reason(ended: dict[str, Any], reason: str, parts: list[str]):
-    end = EndPiece.model_validate({"reason": reason, "usage": COUNTED, "parts": parts})
+def test_each_end_has_its_end_reason(ended: dict[str, Any], reason: EndReason, parts: list[str]):
+    end = EndPiece(reason=reason, usage=COUNTED, parts=parts)
     assert read(event(f"response.{ended['status']}", response=ended))[-1] == end
     assert read_answer(json.dumps(ended).encode())[-1] == end
 

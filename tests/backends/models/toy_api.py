@@ -63,7 +63,7 @@ class ToyReader:
 
     def feed(self, event: ServerEvent) -> Sequence[AnyPiece]:
         written = _said(event.data)
-        return (EndPiece(),) if written.end else (TextPiece.trusted(text=written.text),)
+        return (EndPiece(),) if written.end else (TextPiece(text=written.text),)
 
     def finish(self) -> Sequence[AnyPiece]:
         raise MalformedAnswerError("the stream ended before the answer did")

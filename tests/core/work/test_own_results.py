@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from accord import CapabilityManifest, CapabilityRequirements, Plan, Refusal, generate_report, negotiate, plan
-from accord.wire.message import Message
+from accord.wire.message import Message, Value
 
 MANIFEST = CapabilityManifest.model_validate(
     {"streaming": "native", "tool_use": "emulated", "tool_bash": {"restricted": {"reason": "sandbox"}}}
@@ -37,7 +37,8 @@ def empty_all(value: Any) -> None:
         items: list[Any] = list(value.values() if isinstance(value, dict) else value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
         value.clear()
     else:
-        items = list(vars(value).values()) if isinstance(value, Message) else []
+        names = value.__slots__ if isinstance(value, Value) else vars(value) if isinstance(value, Message) else ()
+        items = [getattr(value, name) for name in names]
     for item in items:
         empty_all(item)
 

@@ -555,10 +555,10 @@ def pieces_of_answers(draw: st.DrawFn) -> list[AnyPiece]:
     if refused and reason != "max_tokens":
         reason = "refusal"
     if reason in ("max_tokens", "refusal"):
-        calls = [call if not call.custom else call.model_copy(update={"cut": call is calls[-1]}) for call in calls]
+        calls = [call if not call.custom else msgspec.structs.replace(call, cut=call is calls[-1]) for call in calls]
         if draw(st.booleans()):
             calls.append(ToolCallPiece(id="cut", name="f", input='{"a": "' + draw(WORDS), cut=True))
-            calls[:-1] = [call.model_copy(update={"cut": False}) for call in calls[:-1]]
+            calls[:-1] = [msgspec.structs.replace(call, cut=False) for call in calls[:-1]]
     pieces += calls
     pieces += draw(st.lists(SOUND_PIECES, max_size=1))
     end = EndPiece(
@@ -581,7 +581,7 @@ def joined(pieces: Iterable[AnyPiece]) -> list[AnyPiece]:
     for piece in sorted(pieces, key=lambda piece: (ORDER.index(type(piece)), getattr(piece, "id", ""))):
         last = out[-1] if out else None
         if isinstance(piece, TextPiece) and isinstance(last, TextPiece) and piece.refusal == last.refusal:
-            out[-1] = last.model_copy(update={"text": last.text + piece.text})
+            out[-1] = msgspec.structs.replace(last, text=last.text + piece.text)
         elif (
             isinstance(piece, ThinkingPiece)
             and isinstance(last, ThinkingPiece)
@@ -590,9 +590,9 @@ def joined(pieces: Iterable[AnyPiece]) -> list[AnyPiece]:
         ):
             out[-1] = ThinkingPiece(text=last.text + piece.text, signature=piece.signature)
         elif isinstance(piece, CitationPiece | MediaPiece) and not (isinstance(piece, MediaPiece) and piece.transcript):
-            out.append(piece.model_copy(update={"source": {}}))
+            out.append(msgspec.structs.replace(piece, source={}))
         elif isinstance(piece, EndPiece):
-            out.append(piece.model_copy(update={"parts": []}))
+            out.append(msgspec.structs.replace(piece, parts=[]))
         elif not isinstance(piece, ToolCallDelta):
             out.append(piece)
     return out

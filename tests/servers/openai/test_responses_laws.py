@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -177,7 +178,7 @@ def deltas(draw: st.DrawFn, pieces: list[AnyPiece]) -> list[AnyPiece]:
                 cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=3)))
                 parts = [text[start:end] for start, end in itertools.pairwise([0, *cuts, len(text)])]
                 start = ToolCallDelta(id=call.id, name=call.name, custom=call.custom)
-                grown = [start, *(start.model_copy(update={"text": part}) for part in parts)]
+                grown = [start, *(msgspec.structs.replace(start, text=part) for part in parts)]
                 growing = list(interleaved(draw, growing, grown))
         streamed += [*growing, *calls]
     return streamed
@@ -201,13 +202,13 @@ def joined(pieces: Iterable[AnyPiece]) -> list[AnyPiece]:
             case _, ToolCallDelta():
                 pass
             case TextPiece(), TextPiece() if last.refusal is piece.refusal:
-                result[place or 0] = last.model_copy(update={"text": last.text + piece.text})
+                result[place or 0] = msgspec.structs.replace(last, text=last.text + piece.text)
             case ThinkingPiece(signature=None), ThinkingPiece(signature=None):
                 result[-1] = ThinkingPiece(text=last.text + piece.text)
             case _, CitationPiece() | MediaPiece():
-                result.append(piece.model_copy(update={"source": {}}))
+                result.append(msgspec.structs.replace(piece, source={}))
             case _, EndPiece():
-                result.append(piece.model_copy(update={"parts": []}))
+                result.append(msgspec.structs.replace(piece, parts=[]))
             case _:
                 result.append(piece)
     return result

@@ -24,7 +24,7 @@ def text(value: str) -> dict[str, Any]:
 
 
 def messages_of(order: WorkOrder) -> list[Any]:
-    return order.model_dump(mode="json", exclude_none=True)["conversation"]["messages"]
+    return order.dump()["conversation"]["messages"]
 
 
 CALL: dict[str, Any] = {"type": "function_call", "call_id": "1", "name": "look", "arguments": '{"at": "a"}'}

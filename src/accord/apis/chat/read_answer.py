@@ -333,7 +333,7 @@ class ChatReader:
         counts = None if self._usage is None else self._dialect.read_usage(self._usage)
         if self._usage and counts and _is_other_total(self._usage.get("total_tokens"), counts):
             add_part(self._parts, OTHER_TOTAL)
-        end = EndPiece.trusted(
+        end = EndPiece(
             reason=reason,
             stop_sequence=self._stop_sequence if reason == "stop_sequence" else None,
             model=self.model,

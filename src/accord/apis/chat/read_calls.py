@@ -150,7 +150,7 @@ class CallReader:
         if not call.is_streamed:
             self._identify(call)
         call.is_complete = True
-        return ToolCallPiece.trusted(
+        return ToolCallPiece(
             id=call.id,
             name=call.name,
             input=arguments,

@@ -21,12 +21,13 @@ from accord.wire.conversation import (
     MessagePart,
     ResourcePart,
     Role,
+    TextPart,
     ThinkingPart,
     ToolResultPart,
     ToolUsePart,
-    text_part,
-    trusted_message,
+    text_message,
 )
+from accord.wire.message import only_json
 
 Body = dict[str, Any]
 
@@ -82,15 +83,23 @@ class ChatMessageParser:
         given = as_list(value, "messages")
         if not given:
             raise invalid_field("messages", "a list of at least one message", None)
-        return Conversation.trusted(messages=[self._message(index, each) for index, each in enumerate(given)])
+        return Conversation.model_validate({"messages": [self._message(*each) for each in enumerate(given)]})
 
-    def _message(self, index: int, value: Any) -> ConversationMessage:
+    def _message(self, index: int, value: Any) -> ConversationMessage | Body:
         self._index = index
         message = as_object(value, f"messages[{index}]")
         role = message.get("role")
         if not isinstance(role, str) or role not in ROLES:
             raise invalid_field(self._at("role"), f"one of {', '.join(ROLES)}", role)
         self._role = role
+        if (
+            len(message) == 2
+            and role in ("user", "assistant")
+            and (text := message.get("content"))
+            and isinstance(text, str)
+        ):
+            self._has_begun = True
+            return text_message(ROLES[role], text)
         if len(message) > 2 or "content" not in message:  # most have a role and content only
             self._report_members(message, role)
         parts: list[MessagePart]
@@ -99,7 +108,7 @@ class ChatMessageParser:
                 parts = self._content(message.get("content"), only_text=True)
                 if self._has_begun and parts:
                     self._fields["messages[].system"] = None
-                return trusted_message(Role.SYSTEM, parts)
+                return ConversationMessage(role=Role.SYSTEM, content=parts)
             case "tool" | "function":
                 parts = [self._tool_result(message, role)]
             case "assistant":
@@ -107,7 +116,7 @@ class ChatMessageParser:
             case _:
                 parts = self._content(message.get("content"))
         self._has_begun = True
-        return trusted_message(ROLES[role], parts)
+        return ConversationMessage(role=ROLES[role], content=parts)
 
     def _at(self, member: str) -> str:
         return f"messages[{self._index}].{member}"
@@ -119,7 +128,7 @@ class ChatMessageParser:
 
     def _content(self, value: Any, *, only_text: bool = False) -> list[MessagePart]:
         if isinstance(value, str):
-            return [text_part(value)] if value else []
+            return [TextPart(text=value)] if value else []
         if value is None:
             return []
         if not isinstance(value, list):
@@ -157,12 +166,12 @@ class ChatMessageParser:
     def read_text(self, value: Any, at: str) -> MessagePart | None:
         """A text; an empty one is no part, because some APIs refuse it."""
         text = as_text(value, at)
-        return text_part(text) if text else None
+        return TextPart(text=text) if text else None
 
     def read_refusal(self, value: Any, at: str) -> MessagePart | None:
         """A refusal, as text."""
         self._fields["messages[].refusal"] = None
-        return text_part(as_text(value, at))
+        return TextPart(text=as_text(value, at))
 
     def read_image(self, value: Any, at: str) -> MessagePart | None:
         """An image with its data, or by its address."""
@@ -175,10 +184,10 @@ class ChatMessageParser:
             as_text(wanted, f"{at}.detail")
         if url[:5].lower() == "data:":
             media_type, data = read_data_url(url, f"{at}.url")
-            return ImagePart.trusted(media_type=media_type, data=data, detail=wanted)
+            return ImagePart(media_type=media_type, data=data, detail=wanted)
         if url[:8].lower().startswith(("http://", "https://")):
             self._fields[f"{_CONTENT}.image_url.address"] = None
-            return ImagePart.trusted(media_type="", data="", uri=url, detail=wanted)
+            return ImagePart(media_type="", data="", uri=url, detail=wanted)
         raise invalid_field(f"{at}.url", "a data URL, or an address that begins with https:// or http://", url)
 
     def read_audio(self, value: Any, at: str) -> MessagePart | None:
@@ -187,7 +196,7 @@ class ChatMessageParser:
         audio = as_object(value, at)
         audio_format = as_name(audio.get("format"), f"{at}.format").lower()
         media_type = AUDIO_TYPES.get(audio_format, f"audio/{audio_format}")
-        return AudioPart.trusted(media_type=media_type, data=as_name(audio.get("data"), f"{at}.data"))
+        return AudioPart(media_type=media_type, data=as_name(audio.get("data"), f"{at}.data"))
 
     def read_file(self, value: Any, at: str) -> MessagePart | None:
         """A file with its data, or by the id that it got when it was uploaded to the endpoint."""
@@ -196,7 +205,7 @@ class ChatMessageParser:
         if given is None:
             file_id = as_name(file.get("file_id"), f"{at}.file_data")
             self._fields[f"{_CONTENT}.file.file_id"] = None
-            return ResourcePart.trusted(uri="", media_type=PDF, data="", file_id=file_id)
+            return ResourcePart(uri="", media_type=PDF, data="", file_id=file_id)
         data, name = as_name(given, f"{at}.file_data"), as_text(file.get("filename") or "", f"{at}.filename")
         media_type = PDF  # the only kind of file that the API takes without naming it
         if data[:5].lower() == "data:":
@@ -204,9 +213,9 @@ class ChatMessageParser:
         # A name is not an address: what would be read as a part of one is escaped.
         uri = "".join(f"%{ord(each):02X}" if each in "%?#/" else each for each in name)
         if media_type.startswith("text/") and (text := decoded_text(data)) is not None:
-            return ResourcePart.trusted(uri=uri, media_type=media_type, text=text)
+            return ResourcePart(uri=uri, media_type=media_type, text=text)
         self._fields[f"{_CONTENT}.file"] = None
-        return ResourcePart.trusted(uri=uri, media_type=media_type, data=data)
+        return ResourcePart(uri=uri, media_type=media_type, data=data)
 
     def _assistant_parts(self, message: Body) -> list[MessagePart]:
         parts: list[MessagePart] = [*self._reasoning(message)]
@@ -232,23 +241,23 @@ class ChatMessageParser:
                 block = as_object(each, at)
                 if block.get("type") == "redacted_thinking":
                     data = as_name(block.get("data"), f"{at}.data")
-                    yield ThinkingPart.trusted(text="", signature=data, redacted=True)
+                    yield ThinkingPart(text="", signature=data, redacted=True)
                 else:
                     signature = as_text(block.get("signature") or "", f"{at}.signature")
                     if not signature:
                         self._fields["messages[].reasoning_content"] = None
                     text = as_text(block.get("thinking"), f"{at}.thinking")
-                    yield ThinkingPart.trusted(text=text, signature=signature or None)
+                    yield ThinkingPart(text=text, signature=signature or None)
         elif reasoning := message.get("reasoning_content") or message.get("reasoning"):
             self._fields["messages[].reasoning_content"] = None
-            yield ThinkingPart.trusted(text=as_text(reasoning, self._at("reasoning_content")))
+            yield ThinkingPart(text=as_text(reasoning, self._at("reasoning_content")))
 
     def _tool_calls(self, value: Any, place: str) -> Iterator[MessagePart]:
         call = as_object(value, self._at(place))
         if call.get("type", "function") == "custom":
             self._fields["messages[].tool_calls"] = self._fields["messages[].tool_calls[].custom"] = None
             custom = as_object(call.get("custom"), self._at(f"{place}.custom"))
-            yield ToolUsePart.trusted(
+            yield ToolUsePart(
                 id=as_name(call.get("id"), self._at(f"{place}.id")),
                 name=as_name(custom.get("name"), self._at(f"{place}.custom.name")),
                 input={"input": as_text(custom.get("input"), self._at(f"{place}.custom.input"))},
@@ -264,12 +273,12 @@ class ChatMessageParser:
         name = as_name(function.get("name"), self._at(f"{place}.name"))
         text = as_text(function.get("arguments") or "", self._at(f"{place}.arguments"))
         try:
-            arguments: Any = _decode(text) if text.strip() else {}
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            arguments: Any = only_json(_decode(text)) if text.strip() else {}
+        except (ValueError, RecursionError):
             # A model's broken call, which agents send back with an error as its result: kept as an object with a text.
             self._fields["messages[].tool_calls[].function.arguments"] = None
             arguments = {"arguments": text}
-        return ToolUsePart.trusted(id=call_id, name=name, input=arguments, signature=read_signature(extra))
+        return ToolUsePart(id=call_id, name=name, input=arguments, signature=read_signature(extra))
 
     def _tool_result(self, message: Body, role: str) -> MessagePart:
         if role == "tool":
@@ -281,7 +290,7 @@ class ChatMessageParser:
         content = self._content(message.get("content"))
         if len(content) > 1:
             self._fields["messages[tool].content[].texts"] = None
-        return ToolResultPart.trusted(tool_use_id=call_id, content=content)
+        return ToolResultPart(tool_use_id=call_id, content=content)
 
 
 PART_READERS: Final[Mapping[str, Callable[[ChatMessageParser, Any, str], MessagePart | None]]] = MappingProxyType(

@@ -102,7 +102,7 @@ def read_annotations(annotations: Any) -> list[CitationPiece]:
             case {"type": "url_citation", "url_citation": {"url": str(url)}}:
                 about = cast("dict[str, Any]", annotation["url_citation"])
                 pieces.append(
-                    CitationPiece.trusted(
+                    CitationPiece(
                         url=url,
                         title=_text(about, "title"),
                         quote=_text(about, "content"),
@@ -124,9 +124,7 @@ def read_sources(answer: Mapping[str, Any]) -> list[CitationPiece]:
     pieces: dict[str, CitationPiece] = {}
     for page in (*pages, *({"url": link} for link in links)):
         if (url := _text(page, "url")) and url not in pieces:
-            pieces[url] = CitationPiece.trusted(
-                url=url, title=_text(page, "title"), quote=_text(page, "snippet"), source=page
-            )
+            pieces[url] = CitationPiece(url=url, title=_text(page, "title"), quote=_text(page, "snippet"), source=page)
     return [*pieces.values()]
 
 
@@ -139,9 +137,9 @@ def read_images(images: Any) -> list[MediaPiece]:
         if not isinstance(url, str) or not url:
             continue
         if (split := split_data_url(url)) is not None:
-            pieces.append(MediaPiece.trusted(media_type=split[0], data=split[1], source=image))
+            pieces.append(MediaPiece(media_type=split[0], data=split[1], source=image))
         else:
-            pieces.append(MediaPiece.trusted(media_type="image/*", uri=url, source=image))
+            pieces.append(MediaPiece(media_type="image/*", uri=url, source=image))
     return pieces
 
 
@@ -154,7 +152,7 @@ def read_audio(parts: Sequence[Mapping[str, Any]]) -> list[MediaPiece]:
     names = ("id", "expires_at")
     source = {name: each[name] for each in parts for name in names if each.get(name) is not None}
     media_type = next((sound_type for start, sound_type in SOUNDS if data.startswith(start)), PCM)
-    return [MediaPiece.trusted(media_type=media_type, data=data or None, transcript=transcript or None, source=source)]
+    return [MediaPiece(media_type=media_type, data=data or None, transcript=transcript or None, source=source)]
 
 
 def join_base64(parts: Sequence[str]) -> str:

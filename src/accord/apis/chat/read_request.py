@@ -55,7 +55,7 @@ def parse_chat(body: Body) -> ModelRequest:
         raise invalid_field("messages", "a list of at least one message", None)
     parser.settle()
     given: Mapping[str, Any] = {} if accord is None else as_object(accord, "accord")
-    order = WorkOrder.trusted(**parser.order)
+    order = WorkOrder(**parser.order)
     return ModelRequest(Api.CHAT, model, order, tuple(parser.fields), body, parser.answers, given)
 
 
@@ -98,7 +98,7 @@ class _ChatParser:
         if cache_control is not None:
             self.fields["tools[].cache_control"] = None
         self.report_others(function, TOOL_MEMBERS, "tools[].function")
-        return ToolSpec.trusted(
+        return ToolSpec(
             name=as_name(function.get("name"), f"{at}.name"),
             description=as_text(function.get("description") or "", f"{at}.description"),
             input_schema={} if schema is None else as_object(schema, f"{at}.parameters"),
@@ -124,13 +124,13 @@ class _ChatParser:
             case "auto":
                 return
             case "none" | "required":
-                choice = ToolChoice.trusted(mode=value)
+                choice = ToolChoice(mode=value)
             case (
                 {"type": "function", "function": {"name": str(tool)}}
                 | {"type": "custom", "custom": {"name": str(tool)}}
                 | {"name": str(tool)}
             ):
-                choice = ToolChoice.trusted(mode="tool", name=tool)
+                choice = ToolChoice(mode="tool", name=tool)
             case {"type": "allowed_tools", "allowed_tools": dict()}:
                 # Read when all tools are known.
                 self.fields["tool_choice.allowed_tools"] = None
@@ -275,7 +275,7 @@ class _ChatParser:
             raise invalid_field(f"{at}.mode", "auto or required", mode)
         if tools:
             self.order["tools"] = [tool for tool in tools if tool.name in names]
-        choice = self.order["tool_choice"] = ToolChoice.trusted(mode="required") if mode == "required" else None
+        choice = self.order["tool_choice"] = ToolChoice(mode="required") if mode == "required" else None
         return choice
 
 

@@ -320,7 +320,7 @@ def as_custom(piece: ToolCallPiece, texts: frozenset[str]) -> ToolCallPiece:
     """A call of a tool that takes text as the client declared it, although the backend had it as a function."""
     match piece.input:
         case {"input": str(text)} if piece.name in texts and not piece.custom:
-            return piece.model_copy(update={"input": text, "custom": True})
+            return msgspec.structs.replace(piece, input=text, custom=True)
         case _:
             return piece
 

@@ -88,7 +88,7 @@ class CitationReader:
         for fields, span in places:
             if span is not None and span[1] <= len(data):
                 fields |= {"start": characters[span[0]], "end": characters[span[1]]}
-            piece = CitationPiece.trusted(**fields)
+            piece = CitationPiece(**fields)
             pieces.setdefault((piece.url, piece.title, piece.quote, piece.start, piece.end), piece)
         # A source comes before what rests on it, in a stream perhaps by some events.
         placed = {key[:3] for key, piece in pieces.items() if piece.start is not None}

@@ -16,7 +16,6 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
-from pydantic import ValidationError
 
 from accord.apis.answers import add_part
 from accord.apis.codec import MalformedAnswerError, ReportedError
@@ -32,6 +31,7 @@ from accord.apis.gemini.citations import (
 from accord.apis.gemini.errors import UNDECODABLE, GeminiError, failure_report
 from accord.apis.gemini.partial_calls import GeminiCall, PartialCall
 from accord.core.sse import ServerEvent
+from accord.wire.message import only_json
 from accord.wire.work import (
     AnyPiece,
     EndPiece,
@@ -512,8 +512,8 @@ def _logprob(token: GeminiToken) -> dict[str, Any]:
 
 def _call_piece(call_id: str, name: str, arguments: Any, signature: str | None) -> ToolCallPiece:
     try:
-        return ToolCallPiece(id=call_id, name=name, input=arguments, signature=signature)
-    except ValidationError:
+        return ToolCallPiece(id=call_id, name=name, input=only_json(arguments), signature=signature)
+    except ValueError:
         raise MalformedAnswerError("the arguments of a tool call cannot be read") from None
 
 

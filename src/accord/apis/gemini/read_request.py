@@ -36,7 +36,7 @@ from accord.wire.conversation import (
     ToolUsePart,
 )
 from accord.wire.disposition import Api
-from accord.wire.work import Reasoning, ToolChoice, ToolSpec, WorkOrder
+from accord.wire.work import Reasoning, ToolChoice, ToolMode, ToolSpec, WorkOrder
 
 Json = dict[str, Any]
 
@@ -55,7 +55,7 @@ SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """The parameter of each member of `generationConfig` that every API has."""
-MODES: Final[Mapping[str, str]] = MappingProxyType({"AUTO": "auto", "NONE": "none", "ANY": "required"})
+MODES: Final[Mapping[str, ToolMode]] = MappingProxyType({"AUTO": "auto", "NONE": "none", "ANY": "required"})
 OUTCOMES: Final = frozenset({"output", "result", "error"})
 """The members of a function's response that are understood if they are alone; any other response is one text."""
 SCHEMA_NUMBERS: Final = frozenset({"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"})
@@ -99,18 +99,14 @@ class _GeminiRequestReader:
         messages = list(self._read_contents(_list(body.pop("contents", None), "contents")))
         if instruction := _members(body.pop("systemInstruction", None), "systemInstruction"):
             parts = self._read_parts(instruction.get("parts"), "systemInstruction.parts")
-            messages.insert(0, ConversationMessage.trusted(role=Role.SYSTEM, content=parts))
+            messages.insert(0, ConversationMessage(role=Role.SYSTEM, content=parts))
         tools, others = self._read_tools(_list(body.pop("tools", None), "tools"))
         choice, calling = _read_choice(_members(body.pop("toolConfig", None), "toolConfig"))
         fields, settings = _read_settings(_members(body.pop("generationConfig", None), "generationConfig"))
         more = {"tools": others, "toolConfig": calling, "generationConfig": settings}
-        return WorkOrder.trusted(
-            conversation=Conversation.trusted(messages=messages),
-            tools=tools,
-            tool_choice=choice,
-            stream=streaming,
-            **{**fields, "parameters": {**fields["parameters"], **body, **{name: m for name, m in more.items() if m}}},
-        )
+        fields["parameters"] |= {**body, **{name: members for name, members in more.items() if members}}
+        conversation = Conversation(messages=messages)
+        return WorkOrder(conversation=conversation, tools=tools, tool_choice=choice, stream=streaming, **fields)
 
     def _read_contents(self, contents: list[Any]) -> Iterator[ConversationMessage]:
         for place, item in enumerate(contents):
@@ -120,7 +116,7 @@ class _GeminiRequestReader:
                 raise invalid_member(f"contents[{place}].role", "user or model")
             parts = self._read_parts(content.get("parts"), f"contents[{place}].parts")
             for is_result, run in groupby(parts, key=lambda part: isinstance(part, ToolResultPart)):
-                yield ConversationMessage.trusted(role=Role.TOOL if is_result else role, content=list(run))
+                yield ConversationMessage(role=Role.TOOL if is_result else role, content=list(run))
 
     def _read_parts(self, value: Any, path: str) -> list[MessagePart]:
         parts: list[MessagePart] = []
@@ -144,12 +140,12 @@ class _GeminiRequestReader:
         else:
             text = _text(part.pop("text", None), f"{path}.text")
             if is_thought and (text or signature):
-                yield ThinkingPart.trusted(text=text, signature=signature)
+                yield ThinkingPart(text=text, signature=signature)
                 signature = None
             elif text:
-                yield TextPart.trusted(text=text)
+                yield TextPart(text=text)
         if signature is not None:
-            yield ThinkingPart.trusted(text="", signature=signature, redacted=True)
+            yield ThinkingPart(text="", signature=signature, redacted=True)
         self.fields.update({f"contents[].parts[].{name}": None for name, value in part.items() if value})
 
     def _read_call(self, call: Json, signature: str | None, path: str) -> ToolUsePart:
@@ -159,7 +155,7 @@ class _GeminiRequestReader:
         call_id = _text(call.get("id"), f"{path}.functionCall.id")
         call_id = call_id or generate_id(None, self._call_count, name, arguments)
         self._calls.append((call_id, name))
-        return ToolUsePart.trusted(id=call_id, name=name, input=arguments, signature=signature)
+        return ToolUsePart(id=call_id, name=name, input=arguments, signature=signature)
 
     def _read_result(self, result: Json, path: str) -> ToolResultPart:
         name = _name(result, path)
@@ -183,8 +179,8 @@ class _GeminiRequestReader:
                 _add_part(parts, media.pop(reference))
             else:
                 text = each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
-                parts.append(TextPart.trusted(text=text))
-        return ToolResultPart.trusted(
+                parts.append(TextPart(text=text))
+        return ToolResultPart(
             tool_use_id=call_id or name, content=[*parts, *media.values()], is_error=is_alone and outcome == "error"
         )
 
@@ -209,7 +205,7 @@ class _GeminiRequestReader:
         further = (name for name, value in function.items() if name not in listed and value)
         self.fields.update({f"tools[].functionDeclarations[].{name}": None for name in further})
         description = _text(function.get("description"), f"{path}.description")
-        return ToolSpec.trusted(name=name, description=description, input_schema=schema)
+        return ToolSpec(name=name, description=description, input_schema=schema)
 
 
 def _read_choice(config: Json) -> tuple[ToolChoice | None, Json]:
@@ -219,10 +215,10 @@ def _read_choice(config: Json) -> tuple[ToolChoice | None, Json]:
     names = _list(calling.get("allowedFunctionNames"), "toolConfig.functionCallingConfig.allowedFunctionNames")
     choice = None
     if isinstance(mode, str) and mode in MODES:
-        choice = ToolChoice.trusted(mode=MODES[calling.pop("mode")])
+        choice = ToolChoice(mode=MODES[calling.pop("mode")])
         if mode == "ANY" and len(names) == 1:
             calling.pop("allowedFunctionNames")
-            choice = ToolChoice.trusted(mode="tool", name=names[0])
+            choice = ToolChoice(mode="tool", name=names[0])
     return choice, {**config, **({"functionCallingConfig": calling} if calling else {})}
 
 
@@ -296,21 +292,21 @@ def _schema_member(name: str, value: Any) -> Any:
 def _read_blob(blob: Json, path: str) -> MessagePart:
     media_type, data = _text(blob.get("mimeType"), f"{path}.mimeType"), _text(blob.get("data"), f"{path}.data")
     if media_type.startswith("image/"):
-        return ImagePart.trusted(media_type=media_type, data=data)
+        return ImagePart(media_type=media_type, data=data)
     if media_type.startswith("audio/"):
-        return AudioPart.trusted(media_type=media_type, data=data)
+        return AudioPart(media_type=media_type, data=data)
     uri = _text(blob.get("displayName"), f"{path}.displayName")
-    return ResourcePart.trusted(uri=uri, media_type=media_type, data=data)
+    return ResourcePart(uri=uri, media_type=media_type, data=data)
 
 
 def _read_file(file: Json, path: str) -> MessagePart:
     uri, media_type = _text(file.get("fileUri"), f"{path}.fileUri"), _text(file.get("mimeType"), f"{path}.mimeType")
     if media_type.startswith("image/"):
-        return ImagePart.trusted(media_type=media_type, data="", uri=uri)
+        return ImagePart(media_type=media_type, data="", uri=uri)
     if media_type == PDF and uri.startswith(("http://", "https://")):
-        return ResourcePart.trusted(uri=uri, media_type=media_type, data="")
+        return ResourcePart(uri=uri, media_type=media_type, data="")
     name = _text(file.get("displayName"), f"{path}.displayName") or uri
-    return ResourceLinkPart.trusted(uri=uri, name=name, media_type=media_type or None)
+    return ResourceLinkPart(uri=uri, name=name, media_type=media_type or None)
 
 
 def _add_part(parts: list[MessagePart], part: MessagePart) -> None:
@@ -319,7 +315,7 @@ def _add_part(parts: list[MessagePart], part: MessagePart) -> None:
     uri = _read_file_line(last.text) if isinstance(last, TextPart) else None
     is_named = isinstance(part, ImagePart) and part.uri is not None
     if uri is not None and isinstance(part, ImagePart | AudioPart | ResourcePart) and not is_named:
-        parts[-1] = ResourcePart.trusted(uri=uri, media_type=part.media_type, data=part.data)
+        parts[-1] = ResourcePart(uri=uri, media_type=part.media_type, data=part.data)
     else:
         parts.append(part)
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
-from pydantic import ValidationError
 
 from accord.apis.answers import add_part
 from accord.apis.codec import WRONG_SHAPE, MalformedAnswerError, ReportedError, convert, parse_object
@@ -29,6 +28,7 @@ from accord.apis.named_fields import named_fields
 from accord.apis.usage import read_counts
 from accord.core.sse import ServerEvent
 from accord.wire.capability import Capability
+from accord.wire.message import only_json
 from accord.wire.work import (
     AnyPiece,
     CitationPiece,
@@ -567,27 +567,27 @@ def _error_in(members: Mapping[str, Any]) -> _MessagesError:
 
 
 def _call_delta(content: _MessagesBlock, text: str) -> ToolCallDelta:
-    return ToolCallDelta.trusted(id=content.id, name=content.name, text=text)
+    return ToolCallDelta(id=content.id, name=content.name, text=text)
 
 
 def _cut_call(block: _OpenBlock) -> ToolCallPiece:
     content = block.content
-    return ToolCallPiece.trusted(id=content.id, name=content.name, input="".join(block.added), cut=True)
+    return ToolCallPiece(id=content.id, name=content.name, input="".join(block.added), cut=True)
 
 
 def _tool_call(content: _MessagesBlock) -> ToolCallPiece:
-    arguments: Any = {} if content.input is None else content.input
     try:
-        return ToolCallPiece(id=content.id, name=content.name, input=arguments, signature=content.signature)
-    except ValidationError:
+        arguments = only_json({} if content.input is None else content.input)
+    except ValueError:
         raise MalformedAnswerError("the arguments of a call are nested too deeply") from None
+    return ToolCallPiece(id=content.id, name=content.name, input=arguments, signature=content.signature)
 
 
 def _citation(citation: dict[str, Any], start: int, end: int) -> CitationPiece:
     """A citation of the text of its block."""
     link, title = citation.get(LINKS.get(str(citation.get("type")), "")), citation.get("title")
     quote = citation.get("cited_text")
-    return CitationPiece.trusted(
+    return CitationPiece(
         url=link if isinstance(link, str) else None,
         title=title if isinstance(title, str) else None,
         quote=quote if isinstance(quote, str) else None,

@@ -19,8 +19,7 @@ from accord.wire.conversation import (
     ThinkingPart,
     ToolResultPart,
     ToolUsePart,
-    text_part,
-    trusted_message,
+    text_message,
 )
 
 Json = dict[str, Any]
@@ -54,11 +53,12 @@ class MessagesFieldError(Exception):
 class MessagesContentReader:
     """Reads messages and the system prompt; adds the rows that they use to `fields`."""
 
-    __slots__ = ("_fields", "messages", "system")
+    __slots__ = ("_fields", "_has_begun", "messages", "system")
 
     def __init__(self, fields: dict[str, None]) -> None:
         self._fields: Final = fields
-        self.messages: Final[list[ConversationMessage]] = []
+        self.messages: Final[list[ConversationMessage | Json]] = []
+        self._has_begun = False
         self.system: Final[list[MessagePart]] = []
 
     def read_system(self, value: Any) -> None:
@@ -82,10 +82,14 @@ class MessagesContentReader:
             raise MessagesFieldError("role", "one of user, assistant and system")
         self._check_members(message, MESSAGE_MEMBERS)
         content = message.get("content")
+        self._has_begun |= role is not Role.SYSTEM
+        if isinstance(content, str) and role is not Role.SYSTEM:
+            self.messages.append(text_message(role, content))
+            return
         parts: list[MessagePart] = []
         if content is not None or role is not Role.SYSTEM:  # a system message may only set an effort
             self._read_content("content", content, BLOCKS_OF[role], parts)
-        if role is Role.SYSTEM and parts and any(each.role is not Role.SYSTEM for each in self.messages):
+        if role is Role.SYSTEM and parts and self._has_begun:
             self._fields["messages[].system"] = None
         if role is Role.ASSISTANT and any(map(_is_medium, parts)):
             self._fields["messages[].content[].media"] = None
@@ -102,14 +106,14 @@ class MessagesContentReader:
                 runs[-1][1].append(part)
         else:
             runs = [(role, parts)]
-        self.messages.extend(trusted_message(side, run) for side, run in runs)
+        self.messages.extend(ConversationMessage(role=side, content=run) for side, run in runs)
 
     def _read_content(
         self, path: str, content: Any, kinds: Mapping[str, "BlockReader"], parts: list[MessagePart]
     ) -> None:
         """Add the parts of a text, or of a list of blocks of these kinds."""
         if isinstance(content, str):
-            parts.append(text_part(content))
+            parts.append(TextPart(text=content))
             return
         if not isinstance(content, list):
             raise MessagesFieldError(path, "a string or a list of content blocks")
@@ -142,10 +146,10 @@ class MessagesContentReader:
         if not isinstance(text, str):
             raise MessagesFieldError("text", "a string")
         if len(block) == 2:  # most text blocks by far have only a type and a text
-            parts.append(text_part(text))
+            parts.append(TextPart(text=text))
             return
         self._check_members(block, TEXT_MEMBERS)
-        parts.append(TextPart.trusted(text=text, cache_control=self.cache_control(block)))
+        parts.append(TextPart(text=text, cache_control=self.cache_control(block)))
 
     def read_image(self, block: Json, parts: list[MessagePart]) -> None:
         """Add an image; one by a file's id is only reported."""
@@ -155,7 +159,7 @@ class MessagesContentReader:
         match source.get("type"):
             case "base64":
                 media_type = text_member(source, "media_type", path="source.media_type")
-                fields = {"media_type": media_type, "data": text_member(source, "data", path="source.data")}
+                fields: Json = {"media_type": media_type, "data": text_member(source, "data", path="source.data")}
             case "url":
                 self._fields["messages[].content[].image.address"] = None
                 fields = {"media_type": "", "data": "", "uri": text_member(source, "url", path="source.url")}
@@ -164,7 +168,7 @@ class MessagesContentReader:
                 return
             case _:
                 raise MessagesFieldError("source.type", "one of base64, url and file")
-        parts.append(ImagePart.trusted(**fields, cache_control=self.cache_control(block)))
+        parts.append(ImagePart(**fields, cache_control=self.cache_control(block)))
 
     def read_document(self, block: Json, parts: list[MessagePart]) -> None:
         """Add a document, after its context as text; one by a file's id is only reported."""
@@ -176,9 +180,9 @@ class MessagesContentReader:
         document = self._read_source(as_object(block.get("source"), "source"), title)
         if context := text_member(block, "context", ""):
             self._fields["messages[].content[].document.context"] = None
-            document.insert(0, text_part(context))
+            document.insert(0, TextPart(text=context))
         if document and (mark := self.cache_control(block)) is not None:
-            document[-1] = type(document[-1]).trusted(**{**vars(document[-1]), "cache_control": mark})
+            document[-1] = document[-1].model_copy(update={"cache_control": mark})
         parts += document
 
     def _read_source(self, source: Json, title: str) -> list[MessagePart]:
@@ -188,10 +192,10 @@ class MessagesContentReader:
                 self._fields["messages[].content[].document"] = None
                 media_type = text_member(source, "media_type", path="source.media_type")
                 data = text_member(source, "data", path="source.data")
-                document.append(ResourcePart.trusted(uri=title, media_type=media_type, data=data))
+                document.append(ResourcePart(uri=title, media_type=media_type, data=data))
             case "text":
                 self._fields["messages[].content[].document.text"] = None
-                document.append(ResourcePart.trusted(uri=title, text=text_member(source, "data", path="source.data")))
+                document.append(ResourcePart(uri=title, text=text_member(source, "data", path="source.data")))
             case "content":
                 self._read_content_document(source.get("content"), title, document)
             case "url":
@@ -200,7 +204,7 @@ class MessagesContentReader:
                 if title:
                     self._fields["messages[].other"] = None
                 url = text_member(source, "url", path="source.url")
-                document.append(ResourcePart.trusted(uri=url, media_type=PDF, data=""))
+                document.append(ResourcePart(uri=url, media_type=PDF, data=""))
             case "file":
                 self._fields["messages[].content[].document"] = None
                 self._fields["messages[].content[].document.file_id"] = None
@@ -215,7 +219,7 @@ class MessagesContentReader:
         for part in inner:
             if isinstance(part, TextPart):
                 self._fields["messages[].content[].document.text"] = None
-                document.append(ResourcePart.trusted(uri=title, text=part.text, cache_control=part.cache_control))
+                document.append(ResourcePart(uri=title, text=part.text, cache_control=part.cache_control))
             else:
                 document.append(part)
 
@@ -227,7 +231,7 @@ class MessagesContentReader:
         if signature is not None:
             self._fields["messages[].content[].tool_use.signature"] = None
         parts.append(
-            ToolUsePart.trusted(
+            ToolUsePart(
                 id=text_member(block, "id"),
                 name=text_member(block, "name"),
                 input=as_object(block.get("input"), "input"),
@@ -248,7 +252,7 @@ class MessagesContentReader:
             elif len(inner) > 1:
                 self._fields["messages[].content[].tool_result.texts"] = None
         parts.append(
-            ToolResultPart.trusted(
+            ToolResultPart(
                 tool_use_id=text_member(block, "tool_use_id"),
                 content=inner,
                 is_error=bool(block.get("is_error")),
@@ -263,18 +267,18 @@ class MessagesContentReader:
         signature = text_member(block, "signature", "") or None
         if signature is None:
             self._fields["messages[].content[].thinking.unsigned"] = None
-        parts.append(ThinkingPart.trusted(text=text_member(block, "thinking"), signature=signature))
+        parts.append(ThinkingPart(text=text_member(block, "thinking"), signature=signature))
 
     def read_redacted_thought(self, block: Json, parts: list[MessagePart]) -> None:
         """Add reasoning of which there is only the signature."""
         self._fields["messages[].content[].thinking"] = None
-        parts.append(ThinkingPart.trusted(text="", signature=text_member(block, "data"), redacted=True))
+        parts.append(ThinkingPart(text="", signature=text_member(block, "data"), redacted=True))
 
     def read_tool_reference(self, block: Json, parts: list[MessagePart]) -> None:
         """A tool that a search found. Every tool of an order is there from the start, so that its name is enough."""
         self._fields["messages[].content[].tool_reference"] = None
         mark = self.cache_control(block)
-        parts.append(TextPart.trusted(text=text_member(block, "tool_name"), cache_control=mark))
+        parts.append(TextPart(text=text_member(block, "tool_name"), cache_control=mark))
 
     def read_tool_addition(self, block: Json, parts: list[MessagePart]) -> None:  # noqa: ARG002 - it has no parts
         """A tool that is available from here on: one of the listed tools, which an order has from the start."""

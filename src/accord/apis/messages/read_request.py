@@ -19,12 +19,12 @@ from accord.apis.messages.read_content import (
     text_member,
 )
 from accord.core.work.fields import Api, ModelRequest, asks_for_more, row_of
-from accord.wire.conversation import Conversation, Role, trusted_message
-from accord.wire.work import Reasoning, ToolChoice, ToolSpec, WorkOrder
+from accord.wire.conversation import Conversation, ConversationMessage, Role
+from accord.wire.work import Reasoning, ToolChoice, ToolMode, ToolSpec, WorkOrder
 
 TOOL_MEMBERS: Final = frozenset({"type", "name", "description", "input_schema", "strict", "cache_control"})
 THINKING_MEMBERS: Final = frozenset({"type", "budget_tokens", "display"})
-CHOICES: Final[Mapping[str, str]] = MappingProxyType(
+CHOICES: Final[Mapping[str, ToolMode]] = MappingProxyType(
     {"auto": "auto", "any": "required", "tool": "tool", "none": "none"}
 )
 SAMPLING: Final = frozenset({"temperature", "top_p", "top_k"})
@@ -106,18 +106,18 @@ class _MessagesRequestReader:
         """The work order of everything that was read."""
         messages = self._content.messages
         if self._content.system:
-            messages.insert(0, trusted_message(Role.SYSTEM, self._content.system))
+            messages.insert(0, ConversationMessage(role=Role.SYSTEM, content=self._content.system))
         if self._reasoning.get("enabled") is False and "effort" in self._reasoning:
             self.fields["output_config.effort.alone"] = None
-        return WorkOrder.trusted(
-            conversation=Conversation.trusted(messages=messages),
+        return WorkOrder(
+            conversation=Conversation.model_validate({"messages": messages}),
             tools=self._tools,
             tool_choice=self._checked_choice(),
             parallel_tool_calls=self._parallel,
             response_schema=self._schema,
             stop_sequences=self._stop,
             stream=self._stream,
-            reasoning=Reasoning.trusted(**self._reasoning) if self._reasoning else None,
+            reasoning=Reasoning(**self._reasoning) if self._reasoning else None,
             parameters=self._parameters,
         )
 
@@ -226,7 +226,7 @@ class _MessagesRequestReader:
         if asks_for_more(tool, TOOL_MEMBERS):
             self.fields["tools[].other"] = None
         self._tools.append(
-            ToolSpec.trusted(
+            ToolSpec(
                 name=text_member(tool, "name"),
                 description=text_member(tool, "description", ""),
                 input_schema=as_object(tool.get("input_schema"), "input_schema"),
@@ -242,7 +242,7 @@ class _MessagesRequestReader:
             raise MessagesFieldError("tool_choice.type", "one of auto, any, tool and none")
         if mode != "auto":
             name = text_member(choice, "name", path="tool_choice.name") if mode == "tool" else None
-            self._choice = ToolChoice.trusted(mode=mode, name=name)
+            self._choice = ToolChoice(mode=mode, name=name)
             self.fields["tool_choice"] = None
         if choice.get("disable_parallel_tool_use"):
             self._parallel = False

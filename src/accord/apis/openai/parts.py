@@ -19,7 +19,7 @@ from accord.core.work.derive import PARAMETERS, PDF
 from accord.core.work.reasoning import effort_for, requested_reasoning
 from accord.wire.capability import Capability
 from accord.wire.conversation import ImagePart, MessagePart, ResourcePart, ToolResultPart
-from accord.wire.message import MAX_DEPTH
+from accord.wire.message import only_json
 from accord.wire.work import NO_EFFORT, ToolSpec, WorkOrder
 
 FAILED: Final = "The tool failed:\n"
@@ -118,26 +118,15 @@ def parse_arguments(text: str, *, is_cut: bool = False) -> Any:
     if text.strip() in ("", "null"):
         return {}
     try:
-        arguments = _check_depth(_decode(text.encode()))
+        arguments = only_json(_decode(text.encode()))
         if not isinstance(arguments, dict):
             raise MalformedAnswerError("the arguments of a call are not an object")
         return cast("dict[str, Any]", arguments)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (ValueError, RecursionError):
         pass
     raise MalformedAnswerError(
         "the token limit cut off a tool call" if is_cut else "the arguments of a call are not JSON"
     )
-
-
-def _check_depth(value: Any, depth: int = 0) -> Any:
-    """Return the value; raise `RecursionError` if it is nested more deeply than our messages allow."""
-    inner: Any = cast("dict[str, Any]", value).values() if isinstance(value, dict) else value
-    if isinstance(value, dict | list):
-        if depth > MAX_DEPTH:
-            raise RecursionError
-        for item in inner:
-            _check_depth(item, depth + 1)
-    return cast("Any", value)
 
 
 def parameters_of(tool: ToolSpec) -> Mapping[str, Any]:
@@ -246,7 +235,7 @@ def custom_tool(name: str, description: str, text_format: Mapping[str, Any] | No
             custom["format"] = text_format
         case _:
             pass
-    return ToolSpec.trusted(name=name, description=description, input_schema=dict(TEXT_INPUT), custom=custom)
+    return ToolSpec(name=name, description=description, input_schema=dict(TEXT_INPUT), custom=custom)
 
 
 def custom_input(value: Any) -> str:

@@ -192,7 +192,7 @@ class _ResponsesCallSoFar:
 
     def add(self, text: str) -> ToolCallDelta:
         self.texts.append(text)
-        return ToolCallDelta.trusted(id=self.start.id, name=self.start.name, text=text, custom=self.start.custom)
+        return ToolCallDelta(id=self.start.id, name=self.start.name, text=text, custom=self.start.custom)
 
     def rest(self, text: str) -> Sequence[ToolCallDelta]:
         """What of the complete text did not come yet."""
@@ -311,7 +311,7 @@ class ResponsesReader:
             reason = "max_tokens"
         else:
             reason = "tool_use" if self._has_called else "end_turn"
-        end = EndPiece.trusted(
+        end = EndPiece(
             reason=reason,
             model=response.model or self.model,
             usage=None if response.usage is None else read_usage(response.usage),
@@ -467,7 +467,7 @@ class ResponsesReader:
             self._has_refused |= is_refusal
             offset = text.length
             if rest := text.take(part.text or part.refusal or ""):
-                pieces.append(TextPiece.trusted(text=rest, refusal=is_refusal))
+                pieces.append(TextPiece(text=rest, refusal=is_refusal))
             citations = _citations(part.annotations or (), offset)
             pieces += citations[self._citations :]
             self._citations = max(self._citations - len(citations), 0)
@@ -505,7 +505,7 @@ class ResponsesReader:
             return ()
         self._has_called = True
         self._is_cut |= value[1]
-        piece = ToolCallPiece.trusted(
+        piece = ToolCallPiece(
             id=call.call_id,
             name=joined_name(call.namespace, call.name),
             input=value[0],
@@ -528,7 +528,7 @@ class ResponsesReader:
         image_format = image.output_format or "png"
         media_type = f"image/{MEDIA_SUBTYPES.get(image_format, image_format)}"
         source = {name: value for name, value in item.items() if name != "result"}
-        return [MediaPiece.trusted(media_type=media_type, data=image.result, source=source)]
+        return [MediaPiece(media_type=media_type, data=image.result, source=source)]
 
     def _media(self) -> Sequence[AnyPiece]:
         """The sound of the answer, of which the complete response has nothing."""
@@ -576,7 +576,7 @@ def _input(call: _ResponsesCall, text: str, *, is_cut: bool | None, is_last: boo
 def _citations(annotations: Sequence[dict[str, Any]], offset: int) -> list[CitationPiece]:
     """The citations of a part of the text that begins here in the whole text."""
     return [
-        CitationPiece.trusted(
+        CitationPiece(
             url=_text(each.get("url")),
             title=_text(each.get("title")) or _text(each.get("filename")),
             start=_place(each.get("start_index"), offset),

@@ -23,12 +23,12 @@ from accord.wire.conversation import (
     MessagePart,
     ResourcePart,
     Role,
+    TextPart,
     ThinkingPart,
     ToolResultPart,
     ToolUsePart,
-    text_part,
-    trusted_message,
 )
+from accord.wire.message import only_json
 from accord.wire.work import ToolSpec
 
 ROLES: Final[Mapping[str, Role]] = MappingProxyType(
@@ -94,7 +94,7 @@ class ItemReader:
                 self.used["input[].item_reference" if kind == "item_reference" else "input[].other"] = None
 
     def _message(self, item: dict[str, Any], field: str) -> None:
-        role = ROLES.get(cast("Any", item.get("role")))
+        role = ROLES.get(name) if isinstance(name := item.get("role"), str) else None
         if role is None:
             raise invalid_member(f"{field}.role", "user, assistant, system or developer")
         self._note(item, MESSAGE_MEMBERS)
@@ -106,7 +106,7 @@ class ItemReader:
             self._role = None
             if role is Role.SYSTEM and parts and any(each.role is not Role.SYSTEM for each in self.messages):
                 self.used["input[].system"] = None
-            self.messages.append(trusted_message(role, parts))
+            self.messages.append(ConversationMessage(role=role, content=parts))
 
     def _reasoning(self, item: dict[str, Any], field: str) -> None:
         self.used["input[].reasoning"] = None
@@ -122,8 +122,8 @@ class ItemReader:
             form = "text" if item.get("content") else "summary" if text else "reference"
             self.used[f"input[].reasoning.{form}"] = None
         if signature or text:
-            redacted = not text
-            self._open_reply().append(ThinkingPart.trusted(text=text, signature=signature or None, redacted=redacted))
+            redacted: dict[str, Any] = {} if text else {"redacted": True}
+            self._open_reply().append(ThinkingPart(text=text, signature=signature or None, **redacted))
 
     def _call(self, item: dict[str, Any], field: str, kind: str) -> None:
         self.used[f"input[].{kind}"] = None
@@ -135,8 +135,8 @@ class ItemReader:
         name = joined_name(item.get("namespace"), _text(item, "name", field))
         signature = read_signature(item.get("extra_content"))
         call_id = _text(item, "call_id", field)
-        is_custom = kind != "function_call"
-        part = ToolUsePart.trusted(id=call_id, name=name, input=arguments, custom=is_custom, signature=signature)
+        custom: dict[str, Any] = {} if kind == "function_call" else {"custom": True}
+        part = ToolUsePart(id=call_id, name=name, input=arguments, signature=signature, **custom)
         self._group(Role.ASSISTANT).append(part)
         self._has_calls = True
 
@@ -148,7 +148,7 @@ class ItemReader:
             self.used["input[].function_call.media"] = None
         elif len(content) > 1:
             self.used["input[].function_call.texts"] = None
-        part = ToolResultPart.trusted(tool_use_id=_text(item, "call_id", field), content=content)
+        part = ToolResultPart(tool_use_id=_text(item, "call_id", field), content=content)
         self._group(Role.TOOL).append(part)
 
     def _settings(self, item: dict[str, Any], field: str, kind: str) -> None:
@@ -176,9 +176,10 @@ class ItemReader:
     def _group(self, role: Role) -> list[MessagePart]:
         """Return the parts of the last message if it is of this role and still open, else of a new one."""
         if self._role is not role:
-            self._role, self._parts = role, []
+            message = ConversationMessage(role=role, content=[])
+            self._role, self._parts = role, message.content
             self._has_text = self._has_calls = False
-            self.messages.append(trusted_message(role, self._parts))
+            self.messages.append(message)
         return self._parts
 
     def _note(self, members: dict[str, Any], listed: frozenset[str]) -> None:
@@ -187,7 +188,7 @@ class ItemReader:
 
     def _content(self, content: Any, field: str) -> list[MessagePart]:
         if isinstance(content, str):
-            return [text_part(content)]
+            return [TextPart(text=content)]
         parts: list[MessagePart] = []
         for place, part in enumerate(as_list(content or [], field, "text or a list of parts")):
             at = f"{field}[{place}]"
@@ -211,11 +212,11 @@ class ItemReader:
         match part.get("type"):
             case "input_text" | "output_text" | "text":
                 self._note(part, TEXT_MEMBERS)
-                return text_part(_text(part, "text", field))
+                return TextPart(text=_text(part, "text", field))
             case "refusal":
                 self.used["input[].refusal"] = None
                 self._note(part, REFUSAL_MEMBERS)
-                return text_part(_text(part, "refusal", field))
+                return TextPart(text=_text(part, "refusal", field))
             case "input_image":
                 return self._image(part, field)
             case "input_file":
@@ -241,9 +242,9 @@ class ItemReader:
             raise invalid_member(f"{field}.image_url", "a data URL or the address of an image")
         if url.startswith("data:"):
             media_type, data = read_data_url(url, f"{field}.image_url")
-            return ImagePart.trusted(media_type=media_type, data=data, detail=detail)
+            return ImagePart(media_type=media_type, data=data, detail=detail)
         self.used["input[].input_image.address"] = None
-        return ImagePart.trusted(media_type="", data="", uri=url, detail=detail)
+        return ImagePart(media_type="", data="", uri=url, detail=detail)
 
     def _file(self, part: dict[str, Any], field: str) -> MessagePart | None:
         self._note(part, FILE_MEMBERS)
@@ -252,8 +253,9 @@ class ItemReader:
             for member, row in FILES_ELSEWHERE:
                 if given := part.get(member):
                     self.used[row] = None
-                    address, file_id = ("", given) if member == "file_id" else (given, None)
-                    return ResourcePart.trusted(uri=address, media_type=PDF, data="", file_id=file_id)
+                    place = as_text(given, f"{field}.{member}")
+                    address, file_id = ("", place) if member == "file_id" else (place, None)
+                    return ResourcePart(uri=address, media_type=PDF, data="", file_id=file_id)
         if not isinstance(data, str):
             raise invalid_member(f"{field}.file_data", "a data URL")
         media_type = PDF if data.startswith(PDF_IN_BASE64) else UNTYPED
@@ -261,9 +263,9 @@ class ItemReader:
             media_type, data = read_data_url(data, f"{field}.file_data")
         if media_type.startswith(TEXT_TYPES) and (text := decoded_text(data)) is not None:
             self.used["input[].input_file.text"] = None
-            return ResourcePart.trusted(uri=name, media_type=media_type, text=text)
+            return ResourcePart(uri=name, media_type=media_type, text=text)
         self.used["input[].input_file" if media_type == PDF else "input[].input_file.other"] = None
-        return ResourcePart.trusted(uri=name, media_type=media_type, data=data)
+        return ResourcePart(uri=name, media_type=media_type, data=data)
 
 
 def _text(held: dict[str, Any], name: str, field: str) -> str:
@@ -275,6 +277,6 @@ def _read_arguments(text: str) -> Any:
     if not text.strip():
         return {}
     try:
-        return _decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return only_json(_decode(text))
+    except (ValueError, RecursionError):
         return text

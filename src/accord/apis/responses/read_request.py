@@ -12,7 +12,7 @@ from accord.apis.responses.read_items import ItemReader
 from accord.apis.responses.tools import read_choice, read_tools
 from accord.apis.shapes import as_flag, as_list, as_name, as_number, as_object, as_text, as_whole_number
 from accord.core.work.fields import ANY_OTHER, TABLE, Api, ModelRequest, row_name
-from accord.wire.conversation import Conversation, ConversationMessage, Role, text_part, trusted_message
+from accord.wire.conversation import Conversation, ConversationMessage, Role, TextPart
 from accord.wire.work import Reasoning, ToolSpec, WorkOrder
 
 EFFORT_AND_SUMMARY: Final = ("effort", "summary")
@@ -92,8 +92,8 @@ class _RequestReading:
         if self.instructions:
             messages.insert(0, _message(Role.SYSTEM, self.instructions))
         choice, tools = read_choice(self.choice, [*self.tools, *self.items.tools], self.used)
-        return WorkOrder.trusted(
-            conversation=Conversation.trusted(messages=messages),
+        return WorkOrder(
+            conversation=Conversation(messages=messages),
             tools=tools,
             tool_choice=choice,
             parameters=self.parameters,
@@ -102,7 +102,7 @@ class _RequestReading:
 
 
 def _message(role: Role, text: str) -> ConversationMessage:
-    return trusted_message(role, [text_part(text)])
+    return ConversationMessage(role=role, content=[TextPart(text=text)])
 
 
 def _read_input(reading: _RequestReading, name: str, value: Any) -> None:

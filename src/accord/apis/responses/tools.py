@@ -7,7 +7,7 @@ order has in another form, how calls of it are written in an answer. Tools that 
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import msgspec
@@ -130,11 +130,11 @@ def _namespace(tool: dict[str, Any], field: str, used: dict[str, None]) -> list[
     if asks_for_more(tool, NAMESPACE_MEMBERS):
         used["tools[].other"] = None
     specs = read_tools(tool.get("tools"), f"{field}.tools", used)
-    specs = [spec.model_copy(update={"name": joined_name(namespace, spec.name)}) for spec in specs]
+    specs = [replace(spec, name=joined_name(namespace, spec.name)) for spec in specs]
     if specs and (description := _description(tool, field)):
         # Once is enough for the model to read it, and each repetition would cost tokens.
         first = "\n\n".join(text for text in (description, specs[0].description) if text)
-        specs[0] = specs[0].model_copy(update={"description": first})
+        specs[0] = replace(specs[0], description=first)
     return specs
 
 
@@ -145,7 +145,7 @@ def _function(tool: dict[str, Any], field: str, used: dict[str, None]) -> ToolSp
         used["tools[].strict"] = None
     if asks_for_more(tool, FUNCTION_MEMBERS):
         used["tools[].other"] = None
-    return ToolSpec.trusted(
+    return ToolSpec(
         name=_name(tool, field),
         description=_description(tool, field),
         input_schema={} if parameters is None else as_object(parameters, f"{field}.parameters"),
@@ -176,21 +176,18 @@ def _description(tool: dict[str, Any], field: str) -> str:
     return as_text(tool.get("description") or "", f"{field}.description")
 
 
-MODES: Final = frozenset({"auto", "none", "required"})
-
-
 def read_choice(value: Any, tools: list[ToolSpec], used: dict[str, None]) -> tuple[ToolChoice | None, list[ToolSpec]]:
     """Return the choice of tools, and the tools that it leaves; note the rows that it uses."""
     match value:
         case None | "auto":
             return None, tools
-        case str() if value in MODES:
+        case "none" | "required":
             used["tool_choice"] = None
-            return ToolChoice.trusted(mode=value), tools
+            return ToolChoice(mode=value), tools
         case {"type": "function" | "custom", "name": str(name)}:
             used["tool_choice"] = None
             chosen = joined_name(cast("dict[str, Any]", value).get("namespace"), name)
-            return ToolChoice.trusted(mode="tool", name=chosen), tools
+            return ToolChoice(mode="tool", name=chosen), tools
         case {"type": "allowed_tools", "tools": list()}:
             return _read_allowed(cast("dict[str, Any]", value), tools, used)
         case {"type": str(kind)} if kind not in ("function", "custom", "allowed_tools"):
@@ -221,5 +218,5 @@ def _read_allowed(
                 used["tools[].hosted"] = None
             case _:
                 raise invalid_member(f"tool_choice.tools[{place}]", "a tool by its type and name")
-    choice = ToolChoice.trusted(mode="required") if mode == "required" else None
+    choice = ToolChoice(mode="required") if mode == "required" else None
     return choice, [spec for spec in tools if spec.name in names]

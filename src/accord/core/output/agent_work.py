@@ -81,8 +81,8 @@ OfferedOptions = Sequence[OfferedOption | Mapping[str, Any]] | Mapping[str, Mapp
 """A list of options with `id`, `name` and `kind`; or a mapping from each id to `name` and `kind`."""
 
 ALLOW_OR_REJECT: Final = (
-    OfferedOption.trusted(id="allow", name="Allow", kind=PermissionOptionKind.ALLOW_ONCE),
-    OfferedOption.trusted(id="reject", name="Reject", kind=PermissionOptionKind.REJECT_ONCE),
+    OfferedOption(id="allow", name="Allow", kind=PermissionOptionKind.ALLOW_ONCE),
+    OfferedOption(id="reject", name="Reject", kind=PermissionOptionKind.REJECT_ONCE),
 )
 """The options unless the agent passes others."""
 

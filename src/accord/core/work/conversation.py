@@ -73,18 +73,16 @@ def build_order(  # noqa: PLR0913 - the fields of an order, each by its name
     """
     messages: list[ConversationMessage] = []
     if system:
-        messages.append(ConversationMessage.trusted(role=Role.SYSTEM, content=[TextPart(text=system)]))
-    messages += [
-        ConversationMessage.trusted(role=past.role, content=[TextPart.trusted(text=past.content)]) for past in history
-    ]
+        messages.append(ConversationMessage(role=Role.SYSTEM, content=[TextPart(text=system)]))
+    messages += [ConversationMessage(role=past.role, content=[TextPart(text=past.content)]) for past in history]
     parts: list[MessagePart] = [TextPart(text=prompt)] if prompt else []
     parts += [part_from_block(block) for block in content]
-    messages.append(ConversationMessage.trusted(role=Role.USER, content=parts))
+    messages.append(ConversationMessage(role=Role.USER, content=parts))
     messages += follow
     others, reasoning = read_reasoning(parameters)
-    return WorkOrder.trusted(
-        conversation=Conversation.trusted(messages=messages),
-        requirements=requirements or CapabilityRequirements.trusted(),
+    return WorkOrder(
+        conversation=Conversation(messages=messages),
+        requirements=requirements or CapabilityRequirements(),
         tools=list(tools),
         response_schema=None if response_schema is None else dict(response_schema),
         stop_sequences=list(stop_sequences),

@@ -196,7 +196,7 @@ def effective(
     if row.capability is not None:
         need = need_for(row.capability)
         if row.capability in STATED:
-            need = need.model_copy(update={"required": True, "because": "required"})
+            need = replace(need, required=True, because="required")
         offer = offer_for(replace(candidate, may_emulate=may_emulate), [need], config)
     if offer.missing:
         reason = f"{offer.missing[0].capability} is {offer.missing[0].reason}"

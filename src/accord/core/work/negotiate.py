@@ -71,7 +71,7 @@ def negotiate(
         (manifest.root, requirements.required),
         lambda: compare(manifest, requirements.required),
     )
-    return cached.copy_with_own("native", "emulatable", "unsupported", "reasons", "strategies")
+    return NegotiationResult.model_validate({name: getattr(cached, name) for name in cached.model_fields_set})
 
 
 def generate_report(result: NegotiationResult | Mapping[str, Any]) -> CompatibilityReport:
@@ -81,7 +81,7 @@ def generate_report(result: NegotiationResult | Mapping[str, Any]) -> Compatibil
     # Every result is an object of its own, so reports are found by what results contain. Their sizes are a hash that
     # costs nothing; of two results with the same sizes, the later one is kept.
     cached = _REPORTED.get_or_compute((), contents, lambda: _report(result), key=(*map(len, contents),))
-    return cached.copy_with_own("details")
+    return cached.model_copy(update={"details": cached.details.copy()})
 
 
 def compare(manifest: CapabilityManifest, required: Iterable[CapabilityRequirement]) -> NegotiationResult:
@@ -106,15 +106,14 @@ def compare(manifest: CapabilityManifest, required: Iterable[CapabilityRequireme
         else:
             emulatable.append(name)
             strategies[name] = f"restricted: {level.reason}"
-    return NegotiationResult.trusted(
-        native=native, emulatable=emulatable, unsupported=unsupported, reasons=reasons, strategies=strategies
-    )
+    additions = {name: value for name, value in (("reasons", reasons), ("strategies", strategies)) if value}
+    return NegotiationResult(native=native, emulatable=emulatable, unsupported=unsupported, **additions)
 
 
 def _report(result: NegotiationResult) -> CompatibilityReport:
     native, emulated, unsupported = len(result.native), len(result.emulatable), len(result.unsupported)
     verdict = "fully compatible" if result.is_compatible() else "incompatible"
-    return CompatibilityReport.trusted(
+    return CompatibilityReport(
         compatible=result.is_compatible(),
         native_count=native,
         emulated_count=emulated,

@@ -10,7 +10,8 @@ This module is pure. It sees what backends declare, never a backend, and it send
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Final, cast
 
@@ -150,7 +151,7 @@ def plan(
     if not isinstance(candidates, Iterable) or isinstance(candidates, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         given = cast("object", candidates).__class__.__name__
         raise UsageError(f"candidates: expected a list of {CANDIDATE_EXAMPLE}, not {given}")
-    return shared_plan(order, [_as_candidate(each) for each in candidates], config).model_copy(deep=True)
+    return deepcopy(shared_plan(order, [_as_candidate(each) for each in candidates], config))
 
 
 def _as_candidate(given: Candidate | Mapping[str, Any]) -> Candidate:
@@ -194,7 +195,7 @@ def check_requirements(
         return None
 
     def check() -> Refusal | None:
-        outcome = plan_requirements(CapabilityRequirements.trusted(required=required), candidates, config)
+        outcome = plan_requirements(CapabilityRequirements(required=required), candidates, config)
         return outcome if isinstance(outcome, Refusal) else None
 
     if len(required) > MAX_CACHED_REQUIREMENTS:
@@ -246,7 +247,7 @@ def _raise_to_policy(needs: list[Need], policy: WorkPolicy) -> list[Need]:
     """The needs as the policy takes them: the strict one accepts native support only."""
     if policy is not WorkPolicy.STRICT:
         return needs
-    return [need.model_copy(update={"min_support": MinSupport.NATIVE}) for need in needs]
+    return [replace(need, min_support=MinSupport.NATIVE) for need in needs]
 
 
 def _decide(
@@ -337,7 +338,7 @@ def _settle(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> 
         manifest = CapabilityManifest.model_construct(root=kept)
     negotiation = compare(
         manifest,
-        [CapabilityRequirement.trusted(capability=need.capability, min_support=need.min_support) for need in needs],
+        [CapabilityRequirement(capability=need.capability, min_support=need.min_support) for need in needs],
     )
     settlement, engine = _Settlement(negotiation), EmulationEngine(config.emulation)
     # A capability can be stated more than once; all of its needs must accept emulation.

@@ -3,6 +3,7 @@
 Some APIs take a word and some a number of tokens. Reasoning that was not requested is never added.
 """
 
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from accord.wire.work import Reasoning, WorkOrder
@@ -46,4 +47,4 @@ def effort_for(tokens: int) -> str:
 def requested_reasoning(order: WorkOrder) -> Reasoning:
     """What the order says of reasoning; `thinking` calls for it, whatever the settings say."""
     reasoning = order.reasoning or NOT_REQUESTED
-    return reasoning.model_copy(update={"enabled": True}) if order.thinking else reasoning
+    return replace(reasoning, enabled=True) if order.thinking else reasoning

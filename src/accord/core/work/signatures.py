@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from accord.core.work.emulation.base import replace_messages
 from accord.core.work.fields import TABLE, ModelRequest
 from accord.wire.capability import REASONING_HISTORY
@@ -30,7 +32,7 @@ SIGNED_FIELDS: Final = frozenset(
 def mark_signature(piece: AnyPiece, origin: Api) -> AnyPiece:
     """The piece with the origin of its signature, if it has one."""
     if isinstance(piece, ThinkingPiece | ToolCallPiece) and piece.signature is not None:
-        return piece.model_copy(update={"signature": f"accord-{origin.value}.{piece.signature}"})
+        return msgspec.structs.replace(piece, signature=f"accord-{origin.value}.{piece.signature}")
     return piece
 
 

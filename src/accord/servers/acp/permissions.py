@@ -16,7 +16,7 @@ from accord.servers.acp.updates import PromptUpdates, StableWriter
 from accord.stdio import PeerGoneError, RpcConnection, RpcError
 from accord.wire.agent_work import Permission, PermissionRequest, PermissionStatus
 
-DISCONNECTED: Final = Permission.trusted(status=PermissionStatus.NO_CLIENT, why="The client is gone")
+DISCONNECTED: Final = Permission(status=PermissionStatus.NO_CLIENT, why="The client is gone")
 
 
 class PromptPermissions:

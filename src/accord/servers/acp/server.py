@@ -283,11 +283,11 @@ class AcpServer:
     async def _begin_turn(self, prompt: _Prompt) -> Run | StoredRun:
         """Begin the turn of a prompt; raises the error of one that is refused. What is refused is not decided here."""
         parsed = parse_prompt(prompt.blocks, self._handshake.version)
-        payload = AgentRequest.trusted(
+        payload = AgentRequest(
             query=parsed.query, content=parsed.content or None, capabilities=self._handshake.capabilities
         )
-        context = SessionContext.trusted(session_id=prompt.session.id, user=self._user)
-        request = ServiceRequest.trusted(request_id=prompt.request_id, context=context, payload=payload)
+        context = SessionContext(session_id=prompt.session.id, user=self._user)
+        request = ServiceRequest(request_id=prompt.request_id, context=context, payload=payload)
         turn = await self._sessions.begin(request, sent=parsed.sent, keep_prompt=True, permits=prompt.permissions)
         if prompt.session.prompt is not None:
             prompt.session.prompt.set_turn(turn)

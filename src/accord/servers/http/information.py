@@ -208,7 +208,7 @@ def backend_party(dispatcher: Dispatcher, candidate: Candidate) -> BackendParty:
 def model_apis(calls: ModelCalls, visible: Container[str]) -> ModelApis:
     """The table of fields of the model APIs, and what becomes of each field at each backend now."""
     backends = {name: _backend_fields(calls, name) for name in calls.dispatcher.backends if name in visible}
-    return ModelApis.trusted(fields=_field_table(), backends=backends)
+    return ModelApis(fields=_field_table(), backends=backends)
 
 
 @cache
@@ -229,12 +229,10 @@ def _backend_fields(calls: ModelCalls, name: str) -> BackendFields:
     for api in TABLE:
         records = effective_fields(api, column, candidate, config, refusals.members_of(name, api))
         fields[api] = {
-            name: FieldOutcome.trusted(
-                disposition=record.disposition, reason=record.reason or None, learned=record.learned
-            )
+            name: FieldOutcome(disposition=record.disposition, reason=record.reason or None, learned=record.learned)
             for name, record in records.items()
         }
-    return BackendFields.trusted(api=column.api, fields=fields)
+    return BackendFields(api=column.api, fields=fields)
 
 
 # Cached: the document takes a tenth of a second, and depends on these two texts alone.

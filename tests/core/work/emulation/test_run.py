@@ -51,7 +51,7 @@ def test_a_bad_answer_is_requested_again_with_the_answer_and_the_problems():
     assert '- /age: this value is not of type "integer"\n' in texts_of(correction)[0]
     assert [(attempt.number, attempt.ok) for attempt in turn.record.attempts] == [(1, False), (2, False), (3, True)]
     assert turn.record.attempts[1].capability == "structured_output_json_schema"
-    assert EmulationRecord.parse(turn.record.to_json()) == turn.record
+    assert EmulationRecord.model_validate(turn.record.dump()) == turn.record
 
 
 def test_after_the_last_attempt_the_run_fails_and_nothing_is_sent_on():

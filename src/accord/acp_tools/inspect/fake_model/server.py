@@ -36,7 +36,7 @@ from accord.apis.responses.codec import ResponsesCodec
 from accord.core.sse import EventDecoder
 from accord.core.work.fields import ModelRequest
 from accord.errors import ERROR_FACTS, AccordError, ErrorCode, RefusedError
-from accord.wire.conversation import Role, trusted_message
+from accord.wire.conversation import ConversationMessage, Role
 from accord.wire.work import AnyPiece
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
@@ -202,7 +202,7 @@ class FakeModel:
         texts = [value for value in received.request.body.values() if isinstance(value, str)]
         for earlier in self._requests:
             if any(text.endswith(earlier.answer_id) for text in texts):
-                received.earlier = [*earlier.messages, trusted_message(Role.ASSISTANT, [])]
+                received.earlier = [*earlier.messages, ConversationMessage(role=Role.ASSISTANT, content=[])]
         self._requests.append(received)
         self._signal()
 

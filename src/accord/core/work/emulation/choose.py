@@ -150,7 +150,7 @@ def choose_emulations(
     """Choose an emulation for each of these capabilities, and warn about those that cannot be emulated."""
     engine, settings = EmulationEngine(config), settings or DEFAULT_SETTINGS
     chosen: dict[str, Emulation] = {}
-    report = EmulationReport.trusted()
+    report = EmulationReport()
     for name in map(str, capabilities):
         strategy = cast("AnyStrategy", engine.resolve(name))
         if emulation := build_emulation(name, strategy, settings):

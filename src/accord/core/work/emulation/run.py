@@ -21,6 +21,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, cast
 
+import msgspec
+
 from accord.core.work.emulation.base import (
     Accepted,
     AnswerPieceReader,
@@ -159,11 +161,11 @@ class EmulationRun:
         self._order: Final = order
         self._to_send, effects = prepare_order(order, self._emulations)
         entries = [
-            EmulationEntry.trusted(capability=each.capability, strategy=each.strategy)
+            EmulationEntry(capability=each.capability, strategy=each.strategy)
             for each in self._emulations
             if each.strategy is not None
         ]
-        self.record: Final = EmulationRecord.trusted(emulated=entries, effects=effects)
+        self.record: Final = EmulationRecord(emulated=entries, effects=effects)
         self.stage = EmulationStage.TO_SEND
         self.failure: EmulationFailure | None = None
         self.contradicted: Final[Counter[str]] = Counter()
@@ -213,8 +215,7 @@ class EmulationRun:
         self._record_attempt(None, (), usage=end.usage)
         self.record.effects.extend(closing.result.effects)
         self.stage = EmulationStage.DONE
-        last = closing.result.end
-        return [*closing.pieces, last if last.usage == self._usage else last.model_copy(update={"usage": self._usage})]
+        return [*closing.pieces, msgspec.structs.replace(closing.result.end, usage=self._usage)]
 
     def _retry_or_fail(self, by: Emulation, retry: Retry, end: EndPiece) -> None:
         self._record_attempt(by.capability, retry.problems, usage=end.usage)
@@ -242,7 +243,7 @@ class EmulationRun:
     ) -> None:
         number = len(self.record.attempts) + 1
         self.record.attempts.append(
-            Attempt.trusted(number=number, ok=not problems, capability=capability, problems=list(problems), usage=usage)
+            Attempt(number=number, ok=not problems, capability=capability, problems=list(problems), usage=usage)
         )
 
     def _fail(self, code: ErrorCode, message: str, problems: tuple[str, ...]) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from accord.core.work.emulation.base import (
     Accepted,
     AnswerPieceReader,
@@ -81,7 +83,7 @@ class _StopReader:
             for kind, count in counts.items()
             if count
         )
-        return Accepted(end.model_copy(update={"reason": "stop_sequence"}), effects=effects)
+        return Accepted(msgspec.structs.replace(end, reason="stop_sequence"), effects=effects)
 
 
 def _text(text: str) -> list[AnyPiece]:

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final, cast
 
+import msgspec
+
 from accord.core.work.emulation.base import (
     DEFAULT_RETRIES,
     Accepted,
@@ -368,7 +370,7 @@ class _CallReader:
             return Retry("".join(self._before) + held, correction, tuple(problem.record for problem in problems))
         if not calls:
             return Accepted(end, (TextPiece(text=held), *self._native))
-        ended = end.model_copy(update={"reason": "tool_use"})
+        ended = msgspec.structs.replace(end, reason="tool_use")
         return Accepted(ended, (*pieces, *self._native), (_effect(EffectKind.CALLS_FOUND, calls),))
 
     def _finish_text(self, end: EndPiece) -> AnswerResult:
