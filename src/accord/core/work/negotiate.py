@@ -71,7 +71,7 @@ def negotiate(
         (manifest.root, requirements.required),
         lambda: compare(manifest, requirements.required),
     )
-    return NegotiationResult.model_validate({name: getattr(cached, name) for name in cached.model_fields_set})
+    return NegotiationResult.model_construct(**{name: getattr(cached, name).copy() for name in cached.model_fields_set})
 
 
 def generate_report(result: NegotiationResult | Mapping[str, Any]) -> CompatibilityReport:
@@ -106,14 +106,17 @@ def compare(manifest: CapabilityManifest, required: Iterable[CapabilityRequireme
         else:
             emulatable.append(name)
             strategies[name] = f"restricted: {level.reason}"
-    additions = {name: value for name, value in (("reasons", reasons), ("strategies", strategies)) if value}
-    return NegotiationResult(native=native, emulatable=emulatable, unsupported=unsupported, **additions)
+    additions: dict[str, Any] = {
+        name: value for name, value in (("reasons", reasons), ("strategies", strategies)) if value
+    }
+    # Its names were validated; doing so again takes as long as comparing them.
+    return NegotiationResult.model_construct(native=native, emulatable=emulatable, unsupported=unsupported, **additions)
 
 
 def _report(result: NegotiationResult) -> CompatibilityReport:
     native, emulated, unsupported = len(result.native), len(result.emulatable), len(result.unsupported)
     verdict = "fully compatible" if result.is_compatible() else "incompatible"
-    return CompatibilityReport(
+    return CompatibilityReport.model_construct(
         compatible=result.is_compatible(),
         native_count=native,
         emulated_count=emulated,
