@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from accord.apis.answer_table import answer_records
@@ -681,6 +681,7 @@ HEADS: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
 )
 
 
+@example([({"reasoning": ""}, {}), ({"reasoning": "b"}, {})])
 @given(st.lists(st.tuples(PLAIN, HEADS), max_size=6))
 def test_plain_events_are_read_as_those_that_are_read_closely(events: list[tuple[dict[str, Any], dict[str, Any]]]):
     outcomes: list[Any] = []

@@ -187,7 +187,7 @@ class ChatReader:
             chunk.provider,
             chunk.obfuscation is None,
             choice.content_filter_results,
-            choice.delta.reasoning is None,
+            not choice.delta.reasoning,  # an empty one is no part of the answer
             event.name,
         )
         if repeated != self._repeated:
