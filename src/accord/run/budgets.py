@@ -17,6 +17,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from functools import lru_cache
 from itertools import chain
 from operator import add
 from typing import Any, Final, NamedTuple
@@ -39,7 +40,7 @@ _Row = tuple[str, str, str, str, date]
 """What names a row of usage: key, user, backend, model, day."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BackendUse:
     """What one request to a backend used. `cost` is in micro-dollars; None if the price is not known."""
 
@@ -238,6 +239,7 @@ class Budgets:
         self._buffer[row] = more if sums is None else [*map(add, sums, more)]
 
 
+@lru_cache(maxsize=1_000)
 def _storable(name: str) -> str:
     """A name without what no store can hold: it may come from an endpoint."""
     return name.replace("\0", "").encode(errors="replace").decode()[:MAX_ID_CHARS]

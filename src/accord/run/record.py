@@ -124,7 +124,7 @@ def record_candidates(decided: Plan | Refusal) -> list[CandidateRecord]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EndedRun:
     """One request that is over. `more` are members that not every receipt has."""
 
@@ -219,19 +219,22 @@ def interrupted_turn(turn: RunRecord, agent: str, why: str, now: datetime) -> En
 
 def call_members(call: ModelCall) -> dict[str, Any]:
     """The `call` member of a receipt."""
+    record, summary = call.record, call.summary
     members: dict[str, Any] = {
         "api": call.request.api.value,
         "requested": call.request.model,
         "policy": call.policy.value,
         "streamed": call.request.is_streamed,
     }
-    known = {
-        "served_by": call.served_by,
-        "model": call.model,
-        "response_id": call.summary.id,
-        "finish_reasons": list(call.summary.finish_reasons) or None,
-    }
-    return members | {name: value for name, value in known.items() if value is not None} | call.costs.members()
+    if record.backend is not None:
+        members["served_by"] = record.backend
+    if (model := call.model) is not None:
+        members["model"] = model
+    if summary.id is not None:
+        members["response_id"] = summary.id
+    if summary.finish_reasons:
+        members["finish_reasons"] = [*summary.finish_reasons]
+    return members | call.costs.members()
 
 
 def call_outcome(call: ModelCall, *, is_complete: bool) -> Outcome:
@@ -302,18 +305,8 @@ def work_content(record: WorkRecord, dispatcher: Dispatcher, *, is_call: bool = 
     Of the backend's manifest, a model API call has only what it needed: the rest is most of a receipt, and the same for
     thousands of them.
     """
-    outcome = record.outcome
-    fallbacks = [_fallback(name, error) for name, error in record.failures]
-    if outcome is None:
-        members = Work(fallbacks=fallbacks).dump()
-        return ReceiptContent(members, members)
-    # The same needs give the very same plan object, so its part of the receipt is encoded once.
-    decision = _DECISIONS.get_or_compute((outcome,), (), lambda: _decision_content(outcome))
-    if not isinstance(outcome, Plan):
-        members = Work(fallbacks=fallbacks, dispositions=record.dispositions or None).dump()
-        return ReceiptContent(members | decision.members, members | decision.encoded)
-    # By hand: dumping a `Work` costs several times as much. What is missing here is in the decision.
-    members: dict[str, Any] = {"fallbacks": [each.dump() for each in fallbacks]}
+    # By hand: dumping a `Work` costs several times as much. What is missing here is in the part that others share.
+    members: dict[str, Any] = {"fallbacks": [_fallback(name, error).dump() for name, error in record.failures]}
     if record.emulation is not None:
         members["emulations"] = record.emulation.dump()
     members |= _usage_members(record)
@@ -321,9 +314,8 @@ def work_content(record: WorkRecord, dispatcher: Dispatcher, *, is_call: bool = 
         members["answer"] = [each.dump() for each in record.answer]
     if record.dispositions:
         members["dispositions"] = [each.dump() for each in record.dispositions]
-    only = frozenset(need.capability for need in outcome.needs) if is_call else None
-    backend = _backend_content(record, dispatcher, only)
-    return ReceiptContent(members | decision.members | backend.members, members | decision.encoded | backend.encoded)
+    shared = _shared_content(record, dispatcher, is_call=is_call)
+    return ReceiptContent(members | shared.members, members | shared.encoded)
 
 
 def _usage_members(record: WorkRecord) -> dict[str, Any]:
@@ -363,26 +355,17 @@ def _fallback(backend: str, error: AccordError) -> Fallback:
     )
 
 
-def _decision_content(outcome: Plan | Refusal) -> ReceiptContent:
-    work = Work(needs=outcome.needs, candidates=record_candidates(outcome))
-    if isinstance(outcome, Plan):
-        work = work.model_copy(update={"policy": outcome.policy, "negotiation": outcome.offer.negotiation})
-    members = work.dump()
-    names = ("policy", "needs", "candidates", "negotiation")
-    return _encode({name: members[name] for name in names if name in members})
-
-
-def _backend_content(record: WorkRecord, dispatcher: Dispatcher, only: frozenset[str] | None) -> ReceiptContent:
-    backend = dispatcher.backends.get(record.backend or "")
+def _shared_content(record: WorkRecord, dispatcher: Dispatcher, *, is_call: bool) -> ReceiptContent:
+    """The decision and the chosen backend: the same needs give the very same plan object, so they are encoded once."""
+    outcome, backend = record.outcome, dispatcher.backends.get(record.backend or "")
     if backend is None:
-        return ReceiptContent({}, {})
-    candidate = dispatcher.candidate(backend.name, record.caller)
-    manifest, refused, contradicted = backend.manifest, sorted(candidate.refused), sorted(candidate.contradicted)
-    known = dispatcher.known.get(backend.name)
+        return _SHARED.get_or_compute((outcome,), (), lambda: _encode(_decision_members(outcome)))
+    candidate, known = dispatcher.candidate(backend.name, record.caller), dispatcher.known.get(backend.name)
     model, evidence = (None, _NO_EVIDENCE) if known is None else (known.model, known.evidence)
 
     def describe() -> ReceiptContent:
-        shown = {name: level for name, level in manifest.items() if only is None or name in only}
+        only = {need.capability for need in outcome.needs} if is_call and outcome is not None else None
+        shown = {name: level for name, level in backend.manifest.items() if only is None or name in only}
         party = BackendParty(
             name=backend.name,
             model=model,
@@ -392,14 +375,31 @@ def _backend_content(record: WorkRecord, dispatcher: Dispatcher, only: frozenset
                 for name, each in evidence.items()
                 if name in shown
             },
-            refused=refused,
-            contradicted=contradicted or None,
+            refused=sorted(candidate.refused),
+            contradicted=sorted(candidate.contradicted) or None,
         )
-        return _encode({"backend": party.dump()})
+        return _encode({**_decision_members(outcome), "backend": party.dump()})
 
     # Evidence may change while the manifest stays the same object, so it is a part of the key.
-    key = (backend.name, model, *refused, "", *contradicted, only)
-    return _BACKENDS.get_or_compute((manifest, evidence), (), describe, key)
+    key = backend.name, model, candidate.refused, candidate.contradicted, is_call
+    return _SHARED.get_or_compute((outcome, backend.manifest, evidence), (), describe, key)
+
+
+def _decision_members(outcome: Plan | Refusal | None) -> dict[str, Any]:
+    if outcome is None:
+        work = Work()
+    elif isinstance(outcome, Refusal):
+        work = Work(needs=outcome.needs, candidates=record_candidates(outcome))
+    else:
+        work = Work(
+            policy=outcome.policy,
+            needs=outcome.needs,
+            candidates=record_candidates(outcome),
+            negotiation=outcome.offer.negotiation,
+        )
+    members = work.dump()
+    del members["fallbacks"]
+    return members
 
 
 def _encode(members: dict[str, Any]) -> ReceiptContent:
@@ -410,6 +410,5 @@ MODEL_API: Final = "model-api"
 """The name under which calls of the model APIs are listed where turns have the name of an agent."""
 _CALL_PARTIES: Final = _encode(Parties(agent=AgentParty(name=MODEL_API), client=ClientParty()).dump())
 _AGENTS: Final = IdentityCache[ReceiptContent]()
-_BACKENDS: Final = IdentityCache[ReceiptContent]()
-_DECISIONS: Final = IdentityCache[ReceiptContent]()
+_SHARED: Final = IdentityCache[ReceiptContent]()
 _NEGOTIATED: Final = IdentityCache[dict[str, Any]]()

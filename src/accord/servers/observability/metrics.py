@@ -133,23 +133,22 @@ class CallMetrics:
         """Count a turn or a call by its receipt."""
         costs, work, outcome = costs_of(receipt), receipt["work"], receipt["outcome"]["status"]
         cost_usd = costs.get("cost_usd")
+        tokens = count_tokens(work)
         if "key" in costs:
-            _entry(self._by_key, self._keys.label(costs["key"]), _CallTotals).add(count_tokens(work), cost_usd)
+            _entry(self._by_key, self._keys.label(costs["key"]), _CallTotals).add(tokens, cost_usd)
         if "call" in receipt:
             backend = self._backends.label(costs.get("served_by", NO_NAME))
-            self._add((costs["api"], backend, costs.get("model", NO_NAME), outcome), work, cost_usd)
+            self._add((costs["api"], backend, costs.get("model", NO_NAME), outcome), tokens, cost_usd)
             self._count_call(receipt, costs["api"], backend)
         for each in work if "call" not in receipt else ():
             if (asked := each.get("backend")) is not None:
                 labels = TURN, self._backends.label(asked["name"]), asked.get("model", NO_NAME), outcome
-                self._add(labels, [each], each.get("cost_usd"))
+                self._add(labels, count_tokens([each]), each.get("cost_usd"))
 
-    def _add(
-        self, labels: tuple[str, str, str, str], work: Sequence[Mapping[str, Any]], cost_usd: float | None
-    ) -> None:
+    def _add(self, labels: tuple[str, str, str, str], tokens: Mapping[str, int], cost_usd: float | None) -> None:
         api, backend, model, outcome = labels
         labels = api, backend, self._models.label(cut_name(model)), outcome
-        _entry(self._by_model, labels, _CallTotals).add(count_tokens(work), cost_usd)
+        _entry(self._by_model, labels, _CallTotals).add(tokens, cost_usd)
 
     def _count_call(self, receipt: Mapping[str, Any], api: str, backend: str) -> None:
         timings = receipt["timings"]
