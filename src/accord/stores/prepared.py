@@ -114,13 +114,13 @@ class BulkInsert:
         types = [table.c[name].type for name in self._names]
         self._binary: Final = [place for place, each in enumerate(types) if isinstance(each, LargeBinary)]
         picked = [
-            f"substr(?2, json_extract(value, '$[{place}][0]'), json_extract(value, '$[{place}][1]'))"
+            f"substr(:joined, json_extract(value, '$[{place}][0]'), json_extract(value, '$[{place}][1]'))"
             if place in self._binary
             else f"json_extract(value, '$[{place}]')"
             for place in range(len(types))
         ]
         columns = ", ".join(f'"{name}"' for name in self._names)
-        self._text: Final = f'INSERT INTO "{table.name}" ({columns}) SELECT {", ".join(picked)} FROM json_each(?1)'  # noqa: S608 - names of our own
+        self._text: Final = f'INSERT INTO "{table.name}" ({columns}) SELECT {", ".join(picked)} FROM json_each(:rows)'  # noqa: S608 - names of our own
         self._convert: Final = _conversions(each.dialect_impl(_DIALECT).bind_processor(_DIALECT) for each in types)
 
     def execute(self, connection: Connection, rows: Sequence[Values]) -> None:
@@ -139,7 +139,7 @@ class BulkInsert:
         conversions = [*self._convert, *((place, join) for place in self._binary)]
         lists = [_convert([row[name] for name in self._names], conversions) for row in rows]
         encoded = _encode(lists).decode()
-        driver_of(connection).execute(self._text, (encoded, joined) if self._binary else (encoded,))
+        driver_of(connection).execute(self._text, {"rows": encoded, "joined": joined})
 
 
 def by_engine(build: Callable[[Callable[[Any], Any]], Any]) -> PreparedStatement:
