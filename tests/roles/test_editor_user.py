@@ -55,7 +55,7 @@ def test_an_editor_prompts_the_agent_itself_and_through_the_proxy(user: User, co
         assert answer["error"]["data"]["required"] == "promptCapabilities.image"
         assert editor.end() == 0
     if "observe" in command:
-        text = user.accord("trace", "show", "accord-trace.jsonl").stdout
+        text = user.accord("proxy", "--show", "accord-proxy.jsonl").stdout
         assert "session/prompt" in text
         assert "You said hello." in text
 

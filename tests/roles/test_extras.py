@@ -77,7 +77,7 @@ def test_commands_without_a_server_or_database_need_the_extra_cli_only(
         ("serve", "uvicorn"),
         ("chat", "uvicorn"),
         ("worker", "uvicorn"),
-        ("tokens add ada", "sqlalchemy"),
+        ("keys add ada", "sqlalchemy"),
         ("inspect --mock-llm -- cat", "aiohttp"),
     ],
 )

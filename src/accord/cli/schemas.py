@@ -31,5 +31,6 @@ def schemas_command(
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{folder}: cannot be written: {error.strerror}") from error
+        why = "Not a directory" if isinstance(error, FileExistsError) else error.strerror
+        raise UsageError(f"{folder}: cannot be written: {why}") from error
     print(f"Wrote {format_count(len(documents), 'file')} to {folder}")
