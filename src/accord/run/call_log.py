@@ -218,7 +218,12 @@ class CallLog:
         except StoreConflictError:
             # The session was deleted with its user, or an earlier write took place although its confirmation was lost.
             chain.last_hash = await self._store.last_receipt_hash(chain.session_id)
-            self._forget([call for call in calls if await self._store.turn(call.record.request_id) is not None])
+            self._forget([call for call in calls if await self._is_stored(call)])
             raise
         chain.last_hash = last_hash
         self._below_quota.discard(chain.owner)
+
+    async def _is_stored(self, call: WaitingCall) -> bool:
+        """Whether the store has the end of this call, from this process or from another one."""
+        record = await self._store.turn(call.record.request_id)
+        return record is not None and record.state is not StoredState.RUNNING

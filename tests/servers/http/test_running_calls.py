@@ -1,18 +1,22 @@
 """A call of a model API that lasts is in the store while it runs: it can be cancelled, and a kill does not hide it."""
 
 import asyncio
+import json
 import sqlite3
 from pathlib import Path
 
 import aiohttp
 import pytest
 
+from accord.agents import demo
 from accord.core.receipt import verify
+from accord.run import Dispatcher, Engine, Sessions
 from tests.servers.clock import run
 from tests.servers.gateway import TOKEN, Gateway, gateway
 from tests.servers.http.test_counted_calls import BODIES, PATHS, backend
 from tests.servers.paid_endpoint import PaidEndpoint, paid_endpoint
 from tests.servers.process import accord_serve
+from tests.stores.passing import let_pass
 
 LEASE_S = 1.0
 KEY = {"authorization": f"Bearer {TOKEN}"}
@@ -65,6 +69,28 @@ def test_a_call_that_ends_is_stored_once(tmp_path: Path):
             assert turn is not None
             assert (receipt["outcome"]["status"], turn.state, turn.runner) == ("cancelled", "cancelled", "")
             assert verify([receipt]).ok
+
+    run(check())
+
+
+def test_a_call_is_stored_though_another_process_has_ended_one_before_it_in_its_chain(tmp_path: Path):
+    async def check() -> None:
+        async with paid_endpoint() as endpoint, gateway(tmp_path, backend("m", endpoint.url)) as served:
+            other = Sessions(Engine(demo, Dispatcher([])), served.store)
+            async with await begin(served, endpoint, "chat") as first, await begin(served, endpoint, "chat") as second:
+                await let_pass(served.store, 1)
+                turn = await served.store.turn(id_of(first))
+                assert turn is not None
+                claimed = await served.store.take_over(turn, 0, runner=other.runner)
+                assert claimed is not None
+                assert await other.endings.interrupt(claimed)
+                second.close()
+                ended = await served.receipt(second.headers["accord-receipt"])
+                first.close()
+                receipts = await served.store.receipts(turn.session_id)
+            assert ended["outcome"]["status"] == "cancelled"
+            assert verify([json.loads(each.body) for each in receipts]).ok
+            assert len(receipts) == 2
 
     run(check())
 
