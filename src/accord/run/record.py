@@ -72,6 +72,8 @@ _DONE_MEMBERS: Final = _DONE.dump()
 _UNREAD: Final = Outcome(
     status=OutcomeStatus.CANCELLED, code=ErrorCode.CANCELLED, message="The reader went away before the end"
 )
+_NOT_COUNTED: Final[Mapping[str, Any]] = {"text_chars": 0, "blocks": {}, "files": 0, "requirements": 0}
+"""The shape of a request whose parts are not counted."""
 _NO_EVIDENCE: Final[Mapping[str, EvidenceSource]] = {}
 
 
@@ -192,7 +194,7 @@ def ended_call(call: ModelCall, outcome: Outcome, session_id: str, now: datetime
         call.request_id,
         session_id,
         now,
-        {"digest": call.digest, "text_chars": 0, "blocks": {}, "files": 0, "requirements": 0},
+        {**_NOT_COUNTED, "digest": call.digest},
         _CALL_PARTIES,
         outcome,
         total_ms,
@@ -210,7 +212,7 @@ def interrupted_turn(turn: RunRecord, agent: str, why: str, now: datetime) -> En
         turn.request_id,
         turn.session_id,
         now,
-        {"digest": turn.request_digest, "text_chars": 0, "blocks": {}, "files": 0, "requirements": 0},
+        {**_NOT_COUNTED, "digest": turn.request_digest},
         ReceiptContent(parties, parties),
         Outcome(status=OutcomeStatus.FAILED, code=ErrorCode.UNAVAILABLE, message=why),
         max(0.0, (now - turn.created_at).total_seconds() * 1_000),

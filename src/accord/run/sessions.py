@@ -392,7 +392,7 @@ class Sessions(SessionReads):
     async def _sent_before(self, turn: RunRecord) -> tuple[list[PacketRecord], Sequence[str]]:
         """The packets that an earlier worker has sent of this turn, and those of them that the store does not have."""
         self._loop_ran_at = monotonic()
-        self._start_heartbeats()
+        self.keep_alive()
         unstored = await fence_when_possible(self._log, turn, lambda: self._is_draining)
         sent: list[PacketRecord] = []
         async with aclosing(stored_packets(self.store, turn.request_id, turn.last_seq)) as pages:
@@ -501,7 +501,7 @@ class Sessions(SessionReads):
 
     def keep_alive(self) -> None:
         """Send heartbeats and look for cancellations as long as this process runs turns or calls."""
-        self._start_heartbeats()
+        self.store.heartbeats.start(self.runner, self._is_alive, lease_s=self._rules.lease_s)
         if self._timer is None:
             self._poll_later()
 
@@ -511,9 +511,6 @@ class Sessions(SessionReads):
             del self._live[turn.request_id]
         if turn.is_end_unwritten:
             self._unwritten.add(turn)
-
-    def _start_heartbeats(self) -> None:
-        self.store.heartbeats.start(self.runner, self._is_alive, lease_s=self._rules.lease_s)
 
     def _is_alive(self) -> bool:
         """Whether this process has turns and its event loop runs; called by the thread that sends heartbeats."""

@@ -138,7 +138,8 @@ EndReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refu
 class AnswerPiece(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     """One piece of an answer; the same for every model API.
 
-    Every word of an answer is one. Making a `Struct` costs a tenth of making a message, and nobody else sees them.
+    A streamed answer has a piece for every word, so this is a `Struct`: making one costs a tenth of making a pydantic
+    message. Pieces are never sent to a client.
     """
 
 

@@ -97,7 +97,10 @@ def unwrap_declaration(given: object) -> PromptCapabilitiesLike | Declaration:
 
 
 def _is_prompt_capabilities(given: object) -> TypeGuard[AcpMessage]:
-    """Whether this is the model of either version, told by a field, so that a service does not load the draft's."""
+    """Whether this is a model of the protocol, of either version.
+
+    Decided by a field and not by its class, so that a service does not load the models of the draft.
+    """
     return isinstance(given, AcpMessage) and "embedded_context" in type(given).model_fields
 
 
